@@ -1,0 +1,28 @@
+# Two commands are enough on a fresh machine with Go, git and make:
+#   make run           build, then serve the folder ROOT (default: this one)
+#   make test          everything that must hold, with the race detector
+ROOT ?= $(CURDIR)
+GO   ?= go
+BIN  := bin/holdpoint
+VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+
+.PHONY: help build run test requirements
+
+help: ## show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
+
+build: ## build bin/holdpoint
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/holdpoint
+
+run: build ## serve ROOT on the embedded store
+	$(BIN) serve --root "$(ROOT)"
+
+test: build ## vet, format, floors, all tests with the race detector
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'gofmt wants to change these files'; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -race -timeout 15m ./...
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/holdpoint
+	GOOS=windows $(GO) build -o /dev/null ./cmd/holdpoint
+
+requirements: ## which requirement ids a test covers, which do not apply, which are open
+	@$(GO) run ./internal/requirements

@@ -1,0 +1,155 @@
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"holdpoint/op"
+)
+
+// sessionLife is how long a login holds.
+const sessionLife = 12 * time.Hour
+
+// sessions keeps the tokens of people who logged in. They are gone with the process.
+type sessions struct {
+	mu   sync.Mutex // guards held
+	held map[string]session
+}
+
+type session struct {
+	caller op.Caller
+	ends   time.Time
+}
+
+func (s *sessions) open(caller op.Caller) (string, time.Time) {
+	b := make([]byte, 32)
+	rand.Read(b)
+	secret, ends := "hps_"+base64.RawURLEncoding.EncodeToString(b), time.Now().Add(sessionLife)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == nil {
+		s.held = map[string]session{}
+	}
+	for k, v := range s.held {
+		if time.Now().After(v.ends) {
+			delete(s.held, k)
+		}
+	}
+	s.held[secret] = session{caller, ends}
+	return secret, ends
+}
+
+func (s *sessions) find(secret string) (op.Caller, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.held[secret]
+	return v.caller, ok && time.Now().Before(v.ends)
+}
+
+// onSocket marks requests that came over the unix socket or in process.
+type onSocket struct{}
+
+// WithSocket marks a connection's context as local: tokens that are good on the socket
+// only count there.
+func WithSocket(ctx context.Context) context.Context { return context.WithValue(ctx, onSocket{}, true) }
+
+// caller finds out who asks, by the bearer token alone. The body is not read before.
+func (s *Server) caller(r *http.Request) (op.Caller, error) {
+	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || secret == "" {
+		return op.Caller{}, op.Fail(op.Unauthenticated, "a token is needed").Do("send it as Authorization: Bearer TOKEN")
+	}
+	if by, ok := s.sessions.find(secret); ok {
+		return by, nil
+	}
+	by, token, err := s.Engine.Caller(r.Context(), secret)
+	if err != nil {
+		return op.Caller{}, err
+	}
+	if local, _ := r.Context().Value(onSocket{}).(bool); token.SocketOnly && !local {
+		return op.Caller{}, op.Fail(op.Unauthenticated, "the token is not good here")
+	}
+	return by, nil
+}
+
+type handler func(w http.ResponseWriter, r *http.Request, by op.Caller)
+
+// anyRole lets every valid token in; the handler scopes what it shows.
+func (s *Server) anyRole(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		by, err := s.caller(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		if r.Method == http.MethodPost || r.Method == http.MethodPut {
+			if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); strings.TrimSpace(strings.ToLower(kind)) != "application/json" {
+				failStatus(w, http.StatusUnsupportedMediaType, op.Fail(op.BadRequest, "the content type must be application/json"))
+				return
+			}
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+		h(w, r, by)
+	}
+}
+
+// role lets one role in, and those that include it.
+func (s *Server) role(want op.Role, h handler) http.HandlerFunc {
+	return s.anyRole(func(w http.ResponseWriter, r *http.Request, by op.Caller) {
+		if !by.Role.Includes(want) {
+			fail(w, op.Fail(op.Forbidden, "this needs the role "+string(want)+"; the token has "+string(by.Role)).Do("whoever asks cannot answer: use a token of that role"))
+			return
+		}
+		h(w, r, by)
+	})
+}
+
+// postLogin takes the reviewer's passphrase and opens a session with the operator's
+// role, which includes the reviewer's.
+func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4096)
+	o, err := body(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	pass, _ := o["passphrase"].(string)
+	if len(o) != 1 || pass == "" {
+		fail(w, op.Fail(op.BadRequest, "the body is {\"passphrase\": \"...\"}").In("passphrase"))
+		return
+	}
+	s.login.Lock()
+	defer s.login.Unlock()
+	if err := s.Engine.CheckPassphrase(r.Context(), pass); err != nil {
+		// A wrong guess costs a second, whoever else guesses.
+		time.Sleep(time.Second)
+		fail(w, err)
+		return
+	}
+	secret, ends := s.sessions.open(op.Caller{Token: "session", Name: "reviewer", Role: op.Operator})
+	reply(w, http.StatusOK, map[string]any{"token": secret, "role": op.Operator, "expires_at": ends.UTC()})
+}
+
+// Guard is for listeners that a browser can reach: a foreign Host or Origin is refused
+// before any route, so that no web page can speak through a visitor's browser.
+func Guard(allowed func(host string) bool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		ok := allowed(r.Host)
+		if ok && origin != "" {
+			u, err := url.Parse(origin)
+			ok = err == nil && u.Host == r.Host
+		}
+		if !ok || r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+			fail(w, op.Fail(op.BadOrigin, "requests from this host or origin are not served"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,275 @@
+package bridge
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+)
+
+func (s *Server) postCall(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	var req op.Request
+	var warnings []op.Warning
+	o, err := body(r)
+	if err == nil {
+		req, warnings, err = op.RequestFrom(o)
+	}
+	if err != nil {
+		answer := s.Engine.Malformed(by, req.Op, err)
+		reply(w, statusOf(answer), answer)
+		return
+	}
+	answer := s.Engine.Call(r.Context(), by, req, warnings)
+	reply(w, statusOf(answer), answer)
+}
+
+func (s *Server) postPreflight(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	o, err := body(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	var answer any
+	var why *op.Error
+	if list, ok := o["paths"]; ok {
+		paths, root, err := pathList(o, list)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		answer, why = s.Engine.Facts(r.Context(), by, root, paths)
+	} else {
+		req, warnings, err := op.RequestFrom(o)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		answer, why = s.Engine.Preflight(r.Context(), by, req, warnings)
+	}
+	status := http.StatusOK
+	if why != nil {
+		status = op.HTTPStatus(why.Code)
+	}
+	reply(w, status, answer)
+}
+
+func pathList(o op.Object, v any) ([]string, string, error) {
+	if err := only(o, "root", "paths"); err != nil {
+		return nil, "", err
+	}
+	root, err := text(o, "root")
+	if err != nil {
+		return nil, "", err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, "", op.Fail(op.BadRequest, "paths must be a list of strings").In("paths")
+	}
+	paths := make([]string, len(list))
+	for i, p := range list {
+		if paths[i], ok = p.(string); !ok {
+			return nil, "", op.Fail(op.BadRequest, "paths must be a list of strings").In(fmt.Sprintf("paths[%d]", i))
+		}
+	}
+	return paths, root, nil
+}
+
+// postUndo takes a credential or an operation id; it is the operation undo, spelled short.
+func (s *Server) postUndo(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	if by.Role != op.Agent && !by.Role.Includes(op.Reviewer) {
+		fail(w, op.Fail(op.Forbidden, "an observer cannot undo"))
+		return
+	}
+	o, err := body(r)
+	if err == nil {
+		err = only(o, "credential", "operation_id", "force", "root", "dry_run", "request_id", "session", "stage", "execution_id", "intent")
+	}
+	if err != nil {
+		answer := s.Engine.Malformed(by, op.Undo, err)
+		reply(w, statusOf(answer), answer)
+		return
+	}
+	call := op.Object{"op": string(op.Undo)}
+	args := op.Object{}
+	for k, v := range o {
+		switch k {
+		case "credential", "operation_id", "force":
+			args[k] = v
+		default:
+			call[k] = v
+		}
+	}
+	call["args"] = args
+	req, warnings, err := op.RequestFrom(call)
+	if err != nil {
+		answer := s.Engine.Malformed(by, op.Undo, err)
+		reply(w, statusOf(answer), answer)
+		return
+	}
+	answer := s.Engine.Call(r.Context(), by, req, warnings)
+	reply(w, statusOf(answer), answer)
+}
+
+// result writes what an engine gave, or its error.
+func result(w http.ResponseWriter, v any, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	reply(w, http.StatusOK, v)
+}
+
+func (s *Server) getApprovals(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	v, err := s.Engine.Approvals(r.Context(), by, r.URL.Query().Get("state"))
+	result(w, map[string]any{"approvals": v}, err)
+}
+
+func (s *Server) getApproval(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	var wait time.Duration
+	if q := r.URL.Query().Get("wait"); q != "" {
+		var err error
+		if wait, err = time.ParseDuration(q); err != nil || wait < 0 {
+			fail(w, op.Fail(op.BadRequest, "wait must be a time like 30s").In("wait"))
+			return
+		}
+	}
+	v, err := s.Engine.Approval(r.Context(), by, op.ID(r.PathValue("id")), min(wait, maxWait))
+	result(w, v, err)
+}
+
+func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	o, err := body(r)
+	if err == nil {
+		err = only(o, "answer", "remember", "note", "shown_digest")
+	}
+	var a journal.Answer
+	for name, dst := range map[string]*string{"answer": &a.Answer, "note": &a.Note, "shown_digest": &a.ShownDigest} {
+		if err == nil {
+			*dst, err = text(o, name)
+		}
+	}
+	if err == nil {
+		a.Remember, err = flag(o, "remember")
+	}
+	id := op.ID(r.PathValue("id"))
+	if err == nil {
+		err = s.Engine.Answer(r.Context(), by, id, a)
+	}
+	if err != nil {
+		s.failWithRow(w, r, by, id, err)
+		return
+	}
+	v, err := s.Engine.Approval(r.Context(), by, id, 0)
+	result(w, v, err)
+}
+
+// failWithRow gives the error, and beside it the row as it is recorded: a second answer
+// learns of the first.
+func (s *Server) failWithRow(w http.ResponseWriter, r *http.Request, by op.Caller, id op.ID, err error) {
+	e := op.AsError(err)
+	out := map[string]any{"error": e}
+	if e.Code == op.AlreadyAnswered || e.Code == op.Expired || e.Code == op.Cancelled {
+		if v, err := s.Engine.Approval(r.Context(), by, id, 0); err == nil {
+			out["approval"] = v
+		}
+	}
+	reply(w, op.HTTPStatus(e.Code), out)
+}
+
+func (s *Server) postCancel(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	id := op.ID(r.PathValue("id"))
+	if err := s.Engine.Cancel(r.Context(), by, id); err != nil {
+		s.failWithRow(w, r, by, id, err)
+		return
+	}
+	v, err := s.Engine.Approval(r.Context(), by, id, 0)
+	result(w, v, err)
+}
+
+func (s *Server) getOperations(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	q := r.URL.Query()
+	f := journal.Filter{Root: q.Get("root"), Agent: q.Get("agent"), Session: q.Get("session"), Path: q.Get("path"), State: journal.OpState(q.Get("state")), Limit: 100}
+	if v := q.Get("limit"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > 1000 {
+			fail(w, op.Fail(op.BadRequest, "limit must be 1 to 1000").In("limit"))
+			return
+		}
+		f.Limit = n
+	}
+	if v := q.Get("since"); v != "" {
+		t, err := time.Parse(time.RFC3339, v)
+		if err != nil {
+			fail(w, op.Fail(op.BadRequest, "since must be a time like 2006-01-02T15:04:05Z").In("since"))
+			return
+		}
+		f.Since = t
+	}
+	if v := q.Get("next"); v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			fail(w, op.Fail(op.BadRequest, "next must be the next of the page before").In("next"))
+			return
+		}
+		f.Before = n
+	}
+	v, err := s.Engine.Operations(r.Context(), by, f)
+	result(w, v, err)
+}
+
+func (s *Server) getOperation(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	v, err := s.Engine.Operation(r.Context(), by, op.ID(r.PathValue("id")))
+	result(w, v, err)
+}
+
+func (s *Server) getStatus(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	v, err := s.Engine.Status(r.Context(), by)
+	result(w, v, err)
+}
+
+// getTable shows what is built, with the gate that each operation carries.
+func (s *Server) getTable(w http.ResponseWriter, _ *http.Request, _ op.Caller) {
+	var rows []map[string]any
+	for _, o := range op.Operations() {
+		rows = append(rows, map[string]any{"op": o.Name, "class": o.Class.String(), "tier": o.Tier, "switch": o.Switch, "built": o.Built,
+			"approval_per_call": o.NeedsApprovalPerCall(), "undo_with": o.UndoWith, "title": o.Title, "summary": o.Summary})
+	}
+	reply(w, http.StatusOK, map[string]any{"operations": rows})
+}
+
+func (s *Server) getProtect(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	q := r.URL.Query()
+	v, err := s.Engine.Protection(r.Context(), by, q.Get("root"), q.Get("path"))
+	result(w, v, err)
+}
+
+func (s *Server) getAudit(w http.ResponseWriter, r *http.Request, _ op.Caller) {
+	n, err := strconv.Atoi(r.URL.Query().Get("n"))
+	if err != nil || n < 1 {
+		n = 50
+	}
+	v, err := s.Engine.AuditTail(min(n, 10_000))
+	result(w, map[string]any{"records": v}, err)
+}
+
+func (s *Server) getAuditHead(w http.ResponseWriter, _ *http.Request, _ op.Caller) {
+	v, err := s.Engine.AuditHead()
+	result(w, v, err)
+}
+
+func (s *Server) postAuditVerify(w http.ResponseWriter, r *http.Request, _ op.Caller) {
+	o, err := body(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	var head []byte
+	if h, ok := o["head"].(op.Object); ok {
+		head = op.Canonical(h)
+	}
+	v, err := s.Engine.AuditVerify(head)
+	result(w, v, err)
+}

@@ -1,0 +1,130 @@
+// Package bridge is how callers reach the engine: HTTP with JSON on a unix socket and, if
+// asked, on loopback. It knows identity and roles, and the words on the wire.
+//
+// It decides nothing about a call and touches no file of a workspace.
+package bridge
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+)
+
+// Engine is what a bridge needs of the flow. Values of type any are answers that travel
+// as JSON unchanged.
+type Engine interface {
+	Caller(ctx context.Context, secret string) (op.Caller, journal.Token, error)
+	CheckPassphrase(ctx context.Context, passphrase string) error
+	Call(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) op.Reply
+	Malformed(by op.Caller, name op.Name, err error) op.Reply
+	Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) (any, *op.Error)
+	Facts(ctx context.Context, by op.Caller, root string, paths []string) (any, *op.Error)
+	Approvals(ctx context.Context, by op.Caller, state string) (any, error)
+	Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error)
+	Answer(ctx context.Context, by op.Caller, id op.ID, a journal.Answer) error
+	Cancel(ctx context.Context, by op.Caller, id op.ID) error
+	Operations(ctx context.Context, by op.Caller, f journal.Filter) (any, error)
+	Operation(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	Status(ctx context.Context, by op.Caller) (any, error)
+	Tokens(ctx context.Context) ([]journal.Token, error)
+	CreateToken(ctx context.Context, s TokenRequest) (journal.Token, string, error)
+	RevokeToken(ctx context.Context, id op.ID) error
+	AddRoot(ctx context.Context, name, dir string) (any, error)
+	RemoveRoot(ctx context.Context, name string) error
+	Protection(ctx context.Context, by op.Caller, root, path string) (any, error)
+	AuditTail(n int) (any, error)
+	AuditHead() (any, error)
+	AuditVerify(head []byte) (any, error)
+	Subscribe(after int64) (past []Event, more <-chan Event, cancel func())
+}
+
+// TokenRequest asks for a token.
+type TokenRequest struct {
+	Name, Workflow, Profile string
+	Role                    op.Role
+	Roots                   []string
+	Clearance               int
+	Expires                 time.Duration
+}
+
+// Event is one line of the event stream. Sees tells whether a caller may learn of it.
+type Event struct {
+	Seq  int64
+	Type string
+	JSON []byte
+	Sees func(op.Caller) bool
+}
+
+// Limits of what the bridge reads, in bytes, and of how long it waits.
+const (
+	MaxBody   = 32 << 20
+	MaxHeader = 32 << 10
+	maxWait   = 60 * time.Second
+)
+
+// Server serves the API. Ready is asked by /readyz.
+type Server struct {
+	Engine Engine
+	Ready  func() bool
+	// Sessions of people who logged in with the passphrase: in memory only.
+	sessions sessions
+	login    sync.Mutex // one passphrase at a time: Argon2 is meant to be slow
+}
+
+// New makes a server over an engine.
+func New(e Engine) *Server { return &Server{Engine: e, Ready: func() bool { return true }} }
+
+// Handler gives the routes. Calls from outside a unix socket pass through Guard first.
+func (s *Server) Handler() http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
+	m.HandleFunc("GET /readyz", s.readyz)
+	m.HandleFunc("POST /v1/login", s.postLogin)
+	m.HandleFunc("POST /v1/call", s.role(op.Agent, s.postCall))
+	m.HandleFunc("POST /v1/preflight", s.role(op.Agent, s.postPreflight))
+	m.HandleFunc("POST /v1/undo", s.anyRole(s.postUndo))
+	m.HandleFunc("GET /v1/approvals", s.role(op.Observer, s.getApprovals))
+	m.HandleFunc("GET /v1/approvals/{id}", s.anyRole(s.getApproval))
+	m.HandleFunc("POST /v1/approvals/{id}/answer", s.role(op.Reviewer, s.postAnswer))
+	m.HandleFunc("POST /v1/approvals/{id}/cancel", s.anyRole(s.postCancel))
+	m.HandleFunc("GET /v1/operations", s.anyRole(s.getOperations))
+	m.HandleFunc("GET /v1/operations/{id}", s.anyRole(s.getOperation))
+	m.HandleFunc("GET /v1/events", s.anyRole(s.getEvents))
+	m.HandleFunc("GET /v1/status", s.anyRole(s.getStatus))
+	m.HandleFunc("GET /v1/table", s.anyRole(s.getTable))
+	m.HandleFunc("GET /v1/tokens", s.role(op.Operator, s.getTokens))
+	m.HandleFunc("POST /v1/tokens", s.role(op.Operator, s.postToken))
+	m.HandleFunc("DELETE /v1/tokens/{id}", s.role(op.Operator, s.deleteToken))
+	m.HandleFunc("GET /v1/roots", s.anyRole(s.getStatus))
+	m.HandleFunc("POST /v1/roots", s.role(op.Operator, s.postRoot))
+	m.HandleFunc("DELETE /v1/roots/{name}", s.role(op.Operator, s.deleteRoot))
+	m.HandleFunc("GET /v1/protect", s.anyRole(s.getProtect))
+	m.HandleFunc("GET /v1/protect/test", s.anyRole(s.getProtect))
+	m.HandleFunc("GET /v1/audit", s.role(op.Observer, s.getAudit))
+	m.HandleFunc("GET /v1/audit/head", s.role(op.Observer, s.getAuditHead))
+	m.HandleFunc("POST /v1/audit/verify", s.role(op.Observer, s.postAuditVerify))
+	for _, route := range notBuilt {
+		m.HandleFunc(route, s.anyRole(func(w http.ResponseWriter, r *http.Request, _ op.Caller) {
+			fail(w, op.Fail(op.NotAvailable, r.URL.Path+" is not built yet"))
+		}))
+	}
+	m.HandleFunc("/", s.anyRole(func(w http.ResponseWriter, r *http.Request, _ op.Caller) {
+		fail(w, op.Fail(op.NotFound, "no such route"))
+	}))
+	return m
+}
+
+// notBuilt names the routes of the contract that this version refuses by name.
+var notBuilt = []string{"POST /v1/clean", "/v1/rules", "/v1/mode", "/v1/profiles", "/metrics", "/openapi.json", "/mcp", "GET /{$}"}
+
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if !s.Ready() {
+		fail(w, op.Fail(op.NotReady, "the daemon is starting or stopping"))
+		return
+	}
+	w.Write([]byte("ok\n"))
+}

@@ -1,0 +1,43 @@
+// Command holdpoint is the daemon and everything that talks to it, in one binary.
+//
+// The files of this package parse a command line, ask the daemon and show its answer.
+// Nothing here decides, approves or changes a workspace file.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Streams is what a command may touch of the process around it.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      func(string) string
+	TTY      bool // Out is a terminal
+	InTTY    bool // In is a terminal
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv,
+		TTY:   term.IsTerminal(int(os.Stdout.Fd())),
+		InTTY: term.IsTerminal(int(os.Stdin.Fd())),
+	})
+	stop()
+	os.Exit(code)
+}
+
+// run does one command line and gives its exit code.
+func run(ctx context.Context, args []string, s Streams) int {
+	a := &app{Streams: s, now: time.Now, local: openLocal, extra: []func(*app) *cobra.Command{serveCommand}}
+	return a.execute(ctx, args)
+}

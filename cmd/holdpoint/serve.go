@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"holdpoint/bridge"
+	"holdpoint/internal/flow"
+	"holdpoint/op"
+)
+
+// serveFlags are the flags of serve.
+type serveFlags struct {
+	roots              []string
+	listen, config     string
+	reviewAuth         string
+	allowBroad, silent bool
+}
+
+func serveCommand(a *app) *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{Use: "serve --root DIR | --root NAME=DIR ...", Short: "Run the daemon for one or several workspaces", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), f) }}
+	c.Flags().StringArrayVar(&f.roots, "root", nil, "a workspace, DIR or NAME=DIR; may be given several times")
+	c.Flags().StringVar(&f.listen, "listen", "", "also serve HTTP on this loopback address, such as 127.0.0.1:7117")
+	c.Flags().StringVar(&f.config, "config", "", "the configuration (else HOLDPOINT_CONFIG, else the user's)")
+	c.Flags().StringVar(&f.reviewAuth, "review-auth", "passphrase", "how reviewers prove themselves: passphrase or token")
+	c.Flags().BoolVar(&f.allowBroad, "allow-broad-root", false, "allow /, a home directory, or a root that holds the state")
+	return c
+}
+
+// serve opens the state, the roots and the listeners, in this order, and ends when ctx does.
+func (a *app) serve(ctx context.Context, f serveFlags) error {
+	if runtime.GOOS != "linux" {
+		return op.Fail(op.UnsupportedPlatform, "serve needs Linux; this build holds the client half").Do("run the daemon on the Linux machine that holds the files")
+	}
+	switch f.reviewAuth {
+	case "passphrase", "token":
+	case "passkey":
+		return op.Fail(op.NotAvailable, "passkeys are not built yet").Do("use --review-auth passphrase")
+	default:
+		return usagef("--review-auth must be passphrase or token")
+	}
+	specs, err := rootSpecs(f.roots)
+	if err != nil {
+		return err
+	}
+	if err := loopbackOnly(f.listen); err != nil {
+		return err
+	}
+	state, err := filepath.Abs(StatePath(a.state, a.Env))
+	if err != nil {
+		return err
+	}
+	socket, _ := SocketPath(a.socket, a.state, a.Env)
+	if err := CheckSocketLength(socket); err != nil {
+		return err
+	}
+	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
+	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, version: Version(), broad: f.allowBroad,
+		warn: func(s string) { say("holdpoint: %s", op.Visible(s, false)) }})
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	if err := o.addRoots(ctx, specs); err != nil {
+		return err
+	}
+	if err := o.agentToken(ctx, state); err != nil {
+		return err
+	}
+	if err := a.reviewers(ctx, o, state, f.reviewAuth, say); err != nil {
+		return err
+	}
+	if os.Getuid() == 0 {
+		say("holdpoint: running as root: files in the workspaces keep their owners, but every mistake weighs more")
+	}
+	return a.listen(ctx, o, socket, f, say)
+}
+
+func rootSpecs(given []string) ([]flow.RootSpec, error) {
+	var specs []flow.RootSpec
+	for _, g := range given {
+		spec := flow.RootSpec{Dir: g}
+		if name, dir, ok := strings.Cut(g, "="); ok && op.Label(name) {
+			spec = flow.RootSpec{Name: name, Dir: dir}
+		}
+		if spec.Dir == "" {
+			return nil, usagef("--root needs a directory")
+		}
+		specs = append(specs, spec)
+	}
+	if len(specs) == 0 {
+		return nil, usagef("serve needs a workspace: --root DIR")
+	}
+	return specs, nil
+}
+
+// loopbackOnly refuses to listen where other machines could reach it: there is no TLS yet.
+func loopbackOnly(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usagef("--listen needs HOST:PORT, such as 127.0.0.1:7117")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return op.Fail(op.NotAvailable, "listening beyond loopback needs TLS, which is not built yet").Do("listen on 127.0.0.1 and forward the port")
+	}
+	return nil
+}
+
+// reviewers sees to it that somebody can answer, and that no secret that could answer
+// lies on disk unless the operator chose so.
+func (a *app) reviewers(ctx context.Context, o *opened, state, auth string, say func(string, ...any)) error {
+	operator := filepath.Join(state, "tokens", "operator")
+	if auth == "token" {
+		say("holdpoint: review-auth is token: programs of the same user can approve")
+		return o.keepToken(ctx, state, "operator", flow.TokenSpec{Name: "operator", Role: op.Operator, SocketOnly: true})
+	}
+	if b, err := readSmall(operator); err == nil {
+		// A choice that was taken back leaves no secret behind.
+		if by, _, err := o.engine.Caller(ctx, strings.TrimSpace(string(b))); err == nil {
+			if err := o.engine.RevokeToken(ctx, by.Token); err != nil {
+				return err
+			}
+		}
+		if err := os.Remove(operator); err != nil {
+			return op.Fail(op.IOError, "the old operator token cannot be removed").Because(err)
+		}
+	}
+	if err := o.firstPassphrase(ctx, a.Env("HOLDPOINT_REVIEW_PASSPHRASE")); err != nil {
+		return err
+	}
+	has, err := o.engine.HasPassphrase(ctx)
+	if err != nil || has {
+		return err
+	}
+	chosen := ""
+	if a.InTTY && a.TTY {
+		if chosen, err = a.askPassphrase(); err != nil {
+			return err
+		}
+	}
+	if chosen == "" {
+		chosen = generated()
+		say("reviewer passphrase: %s", chosen)
+		say("  it is shown this once and only its hash is kept; approve with: holdpoint review approve ID")
+	}
+	return o.engine.SetPassphrase(ctx, chosen)
+}
+
+func (a *app) askPassphrase() (string, error) {
+	for {
+		p, err := a.askSecret("Choose the reviewer's passphrase (Enter generates one): ")
+		if err != nil || p == "" {
+			return "", err
+		}
+		if len(p) < 8 {
+			fmt.Fprintln(a.Err, "at least 8 characters, please")
+			continue
+		}
+		again, err := a.askSecret("Once more: ")
+		if err != nil {
+			return "", err
+		}
+		if p == again {
+			return p, nil
+		}
+		fmt.Fprintln(a.Err, "the two differ")
+	}
+}
+
+// generated gives 100 random bits in groups that can be read out.
+func generated() string {
+	b := make([]byte, 15)
+	rand.Read(b)
+	s := strings.ToLower(base32.StdEncoding.EncodeToString(b))[:20]
+	return s[:5] + "-" + s[5:10] + "-" + s[10:15] + "-" + s[15:]
+}
+
+// listen serves until ctx ends, then lets running calls finish within a bound.
+func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags, say func(string, ...any)) error {
+	var ready atomic.Bool
+	s := bridge.New(adapter{o})
+	s.Ready = ready.Load
+	h := s.Handler()
+	l, err := listenSocket(socket)
+	if err != nil {
+		return err
+	}
+	servers := []*http.Server{server(h, func(ctx context.Context, _ net.Conn) context.Context { return bridge.WithSocket(ctx) })}
+	listeners := []net.Listener{l}
+	if f.listen != "" {
+		tcp, err := net.Listen("tcp", f.listen)
+		if err != nil {
+			l.Close()
+			return op.Fail(op.IOError, "cannot listen on "+f.listen).Because(err)
+		}
+		servers = append(servers, server(bridge.Guard(loopbackHost(tcp), h), nil))
+		listeners = append(listeners, tcp)
+	}
+	ended := make(chan error, len(servers))
+	for i, srv := range servers {
+		go func() { ended <- srv.Serve(listeners[i]) }()
+	}
+	ready.Store(true)
+	a.greet(o, socket, f, say)
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = nil
+	}
+	ready.Store(false)
+	bound, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, srv := range servers {
+		if srv.Shutdown(bound) != nil {
+			srv.Close()
+		}
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+func server(h http.Handler, conn func(context.Context, net.Conn) context.Context) *http.Server {
+	return &http.Server{Handler: h, ConnContext: conn, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: bridge.MaxHeader,
+		ErrorLog: nil}
+}
+
+// loopbackHost accepts the names by which this listener is meant, with its port.
+func loopbackHost(l net.Listener) func(string) bool {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return func(host string) bool {
+		h, p, err := net.SplitHostPort(host)
+		if err != nil || p != port {
+			return false
+		}
+		ip := net.ParseIP(h)
+		return h == "localhost" || ip != nil && ip.IsLoopback()
+	}
+}
+
+// listenSocket makes the socket 0600 inside a 0700 directory from its first moment: it is
+// bound in a private directory of its own and renamed into place.
+func listenSocket(path string) (net.Listener, error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, op.Fail(op.IOError, "the socket's directory cannot be made").Because(err)
+	}
+	if err := checkSocketDir(path); err != nil {
+		return nil, err
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return nil, op.Fail(op.StateLocked, "another daemon answers on "+path).Do("stop it, or name another socket with --socket")
+	}
+	tmp, err := os.MkdirTemp(dir, ".s")
+	if err != nil {
+		return nil, op.Fail(op.IOError, "the socket cannot be made").Because(err)
+	}
+	defer os.RemoveAll(tmp)
+	bound := filepath.Join(tmp, "s")
+	if len(bound) > maxSocketPath {
+		bound = path
+		os.Remove(path)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: bound, Net: "unix"})
+	if err != nil {
+		return nil, op.Fail(op.IOError, "cannot listen on "+path).Because(err)
+	}
+	l.SetUnlinkOnClose(bound == path)
+	if err = os.Chmod(bound, 0o600); err == nil && bound != path {
+		err = os.Rename(bound, path)
+	}
+	if err != nil {
+		l.Close()
+		return nil, op.Fail(op.IOError, "cannot listen on "+path).Because(err)
+	}
+	return unlinking{l, path}, nil
+}
+
+// unlinking takes the socket's name away when the listener closes.
+type unlinking struct {
+	net.Listener
+	path string
+}
+
+func (u unlinking) Close() error {
+	err := u.Listener.Close()
+	os.Remove(u.path)
+	return err
+}
+
+// greet says where the daemon is and what to try first.
+func (a *app) greet(o *opened, socket string, f serveFlags, say func(string, ...any)) {
+	where := ""
+	if a.socket != "" || a.Env("HOLDPOINT_SOCKET") != "" {
+		where = "--socket " + socket + " "
+	} else if st := first(a.state, a.Env("HOLDPOINT_STATE")); st != "" {
+		where = "--state " + st + " "
+	}
+	say("holdpoint %s serves:", Version())
+	for _, d := range o.engine.RootDirs() {
+		say("  %s", op.Visible(d, false))
+	}
+	say("socket   %s", socket)
+	if f.listen != "" {
+		say("http     http://%s", f.listen)
+	}
+	say("review   holdpoint %sreview list, then review approve ID (asks for the passphrase)", where)
+	say("try      holdpoint %scall list_directory", where)
+	say("         holdpoint %scall write_file path=hello.txt content=hello", where)
+	say("         holdpoint %sundo @", where)
+}

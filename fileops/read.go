@@ -1,0 +1,226 @@
+package fileops
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"path"
+	"strings"
+
+	"holdpoint/internal/rooted"
+	"holdpoint/op"
+)
+
+// Read answers a reading operation from the nodes that were looked at.
+func Read(ctx context.Context, s Scene) (map[string]any, error) {
+	switch a := s.Args.(type) {
+	case *op.ViewArgs:
+		return view(s, a)
+	case *op.ListArgs:
+		return list(ctx, s, a)
+	case *op.InfoArgs:
+		return info(s)
+	case *op.DiffArgs:
+		return diff(s, a)
+	}
+	return nil, op.Fail(op.NotAvailable, "this operation is not built yet")
+}
+
+// nodeSource shows a node to the window reader; a small file comes from memory.
+type nodeSource struct {
+	node  *rooted.Node
+	size  int64
+	whole []byte
+}
+
+func (n nodeSource) Size() int64 { return n.size }
+
+func (n nodeSource) ReadAt(off int64, size int) ([]byte, error) {
+	if n.whole != nil {
+		off = min(off, int64(len(n.whole)))
+		return n.whole[off:min(off+int64(size), int64(len(n.whole)))], nil
+	}
+	return n.node.ReadAt(off, size)
+}
+
+func view(s Scene, a *op.ViewArgs) (map[string]any, error) {
+	t := s.Targets[0]
+	if err := regular(t); err != nil {
+		return nil, err
+	}
+	if t.Hash == "" {
+		return nil, op.Fail(op.PermissionDenied, "the file cannot be read").At(t.Path)
+	}
+	if a.KnownHash != "" && op.Digest(strings.TrimSuffix(a.KnownHash, "+partial")) == t.Hash {
+		return map[string]any{"unchanged": true, "hash": t.Hash, "size": t.Size}, nil
+	}
+	w, err := Window(nodeSource{s.Nodes[0], t.Size, s.Contents[0]}, *a)
+	if err != nil {
+		return nil, placed(err, t.Path)
+	}
+	return shown(s, w)
+}
+
+// shown words a window: text where it is text, else base64, and facts beside it.
+func shown(s Scene, w View) (map[string]any, error) {
+	t := s.Targets[0]
+	head := s.Contents[0]
+	if head == nil && t.Size > 0 {
+		var err error
+		if head, err = s.Nodes[0].ReadAt(0, 64<<10); err != nil {
+			return nil, err
+		}
+	}
+	facts := Describe(head)
+	out := map[string]any{"size": t.Size, "total_lines": w.TotalLines, "start_line": w.StartLine, "end_line": w.EndLine,
+		"eof": w.EOF, "encoding": facts.Encoding, "eol": facts.EOL, "bom": facts.BOM, "final_newline": facts.FinalNewline}
+	hash := string(t.Hash)
+	if int64(len(w.Content)) < t.Size {
+		hash += "+partial"
+	}
+	out["hash"] = hash
+	if w.Truncated != "" {
+		out["truncated"] = w.Truncated
+	}
+	if !w.EOF {
+		out["next"] = w.Next
+	}
+	if text, ok := DecodeForView(w.Content); ok {
+		out["content"] = text
+	} else {
+		out["content_base64"] = base64.StdEncoding.EncodeToString(w.Content)
+		out["mime"] = mime(t.Path, w.Content)
+	}
+	return out, nil
+}
+
+func info(s Scene) (map[string]any, error) {
+	t := s.Targets[0]
+	out := map[string]any{"path": op.Escape(string(t.Path)), "exists": t.Exists, "type": t.Kind}
+	if !t.Exists {
+		return out, nil
+	}
+	out["size"], out["mode"], out["links"] = t.Size, t.Mode, t.LinkCount
+	if t.Hash != "" {
+		out["hash"] = t.Hash
+	}
+	switch t.Kind {
+	case op.Symlink:
+		out["target"] = op.Escape(s.Nodes[0].Info.Target)
+	case op.File:
+		if b := s.Contents[0]; b != nil || t.Size == 0 {
+			out["lines"], out["mime"] = Lines(b), mime(t.Path, b)
+		}
+	}
+	return out, nil
+}
+
+func mime(p op.Path, b []byte) string {
+	kind := http.DetectContentType(b[:min(len(b), 512)])
+	if strings.HasPrefix(kind, "text/plain") && strings.HasSuffix(string(p), ".json") {
+		return "application/json"
+	}
+	return kind
+}
+
+func diff(s Scene, a *op.DiffArgs) (map[string]any, error) {
+	if (a.ComparePath == nil) == (a.Content == nil) {
+		return nil, op.Fail(op.BadRequest, "give compare_path or content, one of them").In("args.compare_path")
+	}
+	for _, t := range s.Targets[:len(s.Nodes)] {
+		if err := regular(t); err != nil {
+			return nil, err
+		}
+	}
+	left, err := bytesOf(s, 0)
+	if err != nil {
+		return nil, err
+	}
+	var right []byte
+	if a.Content != nil {
+		right = []byte(*a.Content)
+	} else if right, err = bytesOf(s, 1); err != nil {
+		return nil, err
+	}
+	d := Unified(s.Targets[0].Path, left, right, true, true)
+	return map[string]any{"diff": d.Text, "added": d.Added, "removed": d.Removed, "equal": string(left) == string(right)}, nil
+}
+
+// maxListed bounds how many entries one listing looks at before it says so.
+const maxListed = 200_000
+
+func list(ctx context.Context, s Scene, a *op.ListArgs) (map[string]any, error) {
+	t, n := s.Targets[0], s.Nodes[0]
+	switch {
+	case !t.Exists:
+		return nil, op.Fail(op.NotFound, "there is nothing at this path").At(t.Path).Do("list . to see what is there")
+	case t.Kind != op.Directory:
+		return nil, op.Fail(op.NotADirectory, "this is a "+string(t.Kind)).At(t.Path).Do("use view_file")
+	}
+	entries, truncated, err := gather(ctx, n, a)
+	if err != nil {
+		return nil, err
+	}
+	page, next, total, err := Page(entries, a.Page, int(op.Or(a.PageSize, 200)))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{"path": op.Escape(string(t.Path)), "entries": page, "total": total}
+	if next != "" {
+		out["next"], out["truncated"] = next, "page"
+	}
+	if truncated != "" {
+		out["truncated"] = truncated
+	}
+	return out, nil
+}
+
+// gather collects what the listing may show, sorted by path within each directory.
+func gather(ctx context.Context, n *rooted.Node, a *op.ListArgs) (list []Entry, truncated string, err error) {
+	if a.Pattern != "" {
+		if _, err := MatchGlob(a.Pattern, "x"); err != nil {
+			return nil, "", err
+		}
+	}
+	var walk func(n *rooted.Node, depth int64) error
+	walk = func(n *rooted.Node, depth int64) error {
+		entries, err := n.Entries(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if !a.ShowHidden && strings.HasPrefix(e.Name, ".") {
+				continue
+			}
+			p := n.Path.Join(e.Name)
+			ok := a.Pattern == ""
+			if !ok {
+				ok, _ = MatchGlob(a.Pattern, path.Base(e.Name))
+			}
+			if ok {
+				if len(list) == maxListed {
+					truncated = "entries"
+					return nil
+				}
+				list = append(list, Entry{Path: p, Type: e.Info.Kind, Size: e.Info.Size})
+			}
+			if depth > 1 && e.Info.Kind == op.Directory && truncated == "" {
+				if err := into(n, e.Name, func(c *rooted.Node) error { return walk(c, depth-1) }); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return list, truncated, walk(n, op.Or(a.Depth, 1))
+}
+
+// into opens a child by handle; one that went away meanwhile is passed over.
+func into(n *rooted.Node, name string, fn func(*rooted.Node) error) error {
+	c, err := n.Child(name)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	return fn(c)
+}

@@ -1,0 +1,122 @@
+package flow
+
+import (
+	"context"
+
+	"holdpoint/decision"
+	"holdpoint/op"
+	"holdpoint/preflight"
+)
+
+// Preview is what a call would do.
+type Preview struct {
+	Title   string      `json:"title,omitempty"`
+	Diff    string      `json:"diff,omitempty"`
+	Effects []op.Effect `json:"effects,omitempty"`
+	Fails   bool        `json:"fails"` // it provably cannot succeed
+}
+
+// Answer to a preflight: the facts, the decision that would be made, and a sealed token
+// that a later call may carry to say "only if all of this still holds".
+type PreflightReply struct {
+	Op       op.Name      `json:"op,omitempty"`
+	Root     string       `json:"root"`
+	Decision *op.Decision `json:"decision,omitempty"`
+	Reasons  []string     `json:"reasons,omitempty"` // the sentences
+	Facts    *op.Facts    `json:"facts,omitempty"`
+	Preview  *Preview     `json:"preview,omitempty"`
+	Warnings []op.Warning `json:"warnings,omitempty"`
+	Error    *op.Error    `json:"error,omitempty"`
+	Pins     string       `json:"pins,omitempty"`
+	Version  string       `json:"version"`
+}
+
+// Preflight looks and judges, and changes nothing. The decision is made by the same
+// function from the same facts as that of the call itself.
+func (e *Engine) Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) PreflightReply {
+	c, err := e.open(by, req, warnings, false)
+	out := PreflightReply{Op: req.Op, Version: e.cfg.Version}
+	if c.ws != nil {
+		out.Root = c.ws.Key
+	}
+	if err != nil {
+		out.Error, out.Warnings = op.AsError(err), c.warnings
+		return out
+	}
+	if d, refused := decision.Refusal(c.terms, c.profile); refused {
+		return out.judged(d)
+	}
+	if err := e.look(ctx, c); err != nil {
+		out.Error, out.Warnings = op.AsError(err), c.warnings
+		out.Preview = &Preview{Fails: true}
+		if len(c.facts.Targets) > 0 {
+			out.Facts = &c.facts
+		}
+		return out
+	}
+	defer c.close()
+	out.Facts, out.Warnings = &c.facts, c.warnings
+	for i := range c.facts.Targets {
+		if t := &c.facts.Targets[i]; i < len(c.sight.Contents) && t.Kind == op.File {
+			t.Text = textFacts(c.sight.Contents[i], t.Size)
+		}
+	}
+	out.Preview = &Preview{}
+	if c.plan != nil {
+		out.Preview.Title, out.Preview.Diff, out.Preview.Effects = c.plan.Title, c.plan.Diff.Text, op.Effects(c.plan.Steps)
+	}
+	if err := e.pinned(c); err != nil {
+		out.Error = op.AsError(err)
+		return out
+	}
+	out.Pins = e.sealer.Seal(c.ws.Key, c.facts.Pins())
+	return out.judged(decision.Judge(c.terms, c.profile, c.facts, e.environment(c)))
+}
+
+func (p PreflightReply) judged(d op.Decision) PreflightReply {
+	p.Decision = &d
+	for _, r := range append([]op.Reason{d.Reason}, d.Also...) {
+		if s := decision.Sentence(r); s != "" {
+			p.Reasons = append(p.Reasons, s)
+		}
+	}
+	return p
+}
+
+// MaxPaths is how many paths one preflight may name.
+const MaxPaths = 10_000
+
+// Facts looks at paths alone. A path that cannot be looked at has no target; its error
+// stands in the warnings under its number.
+func (e *Engine) Facts(ctx context.Context, by op.Caller, root string, paths []string) PreflightReply {
+	out := PreflightReply{Version: e.cfg.Version}
+	w, err := e.workspace(by, root)
+	if err != nil {
+		out.Error = op.AsError(err)
+		return out
+	}
+	out.Root = w.Key
+	if len(paths) > MaxPaths {
+		out.Error = op.Fail(op.TooLarge, "more than 10,000 paths in one call").In("paths")
+		return out
+	}
+	facts := op.Facts{WorkspaceBound: w.Root.Check() == nil, Available: true, Planned: true}
+	for _, p := range paths {
+		s, err := preflight.Look(ctx, w.Root, w, []op.Subject{{Arg: "paths", Asked: p, Role: op.RoleTarget, Follow: true}}, preflight.Shallow)
+		if err != nil {
+			facts.Available = false
+			out.Warnings = append(out.Warnings, op.Warning{Code: string(op.AsError(err).Code), Message: op.Visible(p, false) + ": " + op.AsError(err).Message})
+			continue
+		}
+		t := s.Targets[0]
+		if t.Kind == op.File {
+			t.Text = textFacts(s.Contents[0], t.Size)
+		}
+		facts.Available = facts.Available && s.Available
+		facts.Targets = append(facts.Targets, t)
+		s.Close()
+	}
+	out.Facts = &facts
+	out.Pins = e.sealer.Seal(w.Key, facts.Pins())
+	return out
+}

@@ -1,0 +1,290 @@
+package flow
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/zeebo/blake3"
+
+	"holdpoint/audit"
+	"holdpoint/decision"
+	"holdpoint/fileops"
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+	"holdpoint/preflight"
+)
+
+// call is one request on its way through the stages. Each stage fills in its part and
+// the next one reads it.
+type call struct {
+	by       op.Caller
+	req      op.Request // arguments under their own names
+	spec     op.Spec
+	args     any
+	ws       *Workspace
+	profile  op.Profile
+	terms    op.Terms
+	canon    []byte // the merged call in canonical form: what is decided is what is done
+	digest   string
+	warnings []op.Warning
+
+	sight  *preflight.Sight
+	facts  op.Facts
+	plan   *fileops.Plan
+	undoes *journal.Operation // of an undo: what it takes back
+}
+
+func (c *call) close() {
+	if c.sight != nil {
+		c.sight.Close()
+	}
+}
+
+// Call answers one request. This is the whole order of things.
+func (e *Engine) Call(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) op.Reply {
+	c, err := e.open(by, req, warnings, false)
+	if err != nil {
+		return e.fail(c, op.Decision{}, err)
+	}
+	unlock, err := e.once.lock(ctx, string(by.Token)+"\x00"+req.RequestID)
+	if err != nil {
+		return e.fail(c, op.Decision{}, err)
+	}
+	defer unlock()
+	if reply, known, err := e.ledger(ctx, c); known || err != nil {
+		if err != nil {
+			return e.fail(c, op.Decision{}, err)
+		}
+		return reply
+	}
+	return e.remember(ctx, c, e.run(ctx, c))
+}
+
+// run takes a call that is new from the first look to its reply.
+func (e *Engine) run(ctx context.Context, c *call) op.Reply {
+	if d, refused := decision.Refusal(c.terms, c.profile); refused {
+		return e.refuse(c, d)
+	}
+	if err := e.look(ctx, c); err != nil {
+		return e.fail(c, op.Decision{}, err)
+	}
+	defer c.close()
+	if err := e.pinned(c); err != nil {
+		return e.fail(c, op.Decision{}, err)
+	}
+	d := decision.Judge(c.terms, c.profile, c.facts, e.environment(c))
+	switch {
+	case d.Verdict == op.Refuse:
+		return e.refuse(c, d)
+	case d.Verdict == op.Review:
+		return e.hold(ctx, c, d)
+	case c.spec.Class == op.Read:
+		return e.read(ctx, c, d)
+	case c.req.DryRun:
+		return e.rehearse(c, d)
+	}
+	return e.perform(ctx, c, d, "")
+}
+
+// open checks what can be checked without looking at the workspace. A released call was
+// judged when it was held; its switches are not asked again.
+func (e *Engine) open(by op.Caller, req op.Request, warnings []op.Warning, released bool) (*call, error) {
+	c := &call{by: by, req: req, warnings: warnings, profile: e.profile(by)}
+	c.terms = op.Terms{Op: req.Op, DryRun: req.DryRun, Backup: true}
+	spec, known := op.Lookup(req.Op)
+	if !known {
+		// The judgement refuses it; everything else about the call is of no matter.
+		return c, nil
+	}
+	c.spec = spec
+	var err error
+	if c.ws, err = e.workspace(by, req.Root); err != nil {
+		return c, err
+	}
+	if !released && !spec.Allowed(c.profile) {
+		return c, nil
+	}
+	if !spec.Built {
+		return c, op.Fail(op.NotAvailable, "the operation "+string(req.Op)+" is not built yet").In("op").Do("see the list of operations for what is")
+	}
+	args, named, more, err := op.ParseArgs(spec, req.Args)
+	if err != nil {
+		return c, err
+	}
+	c.args, c.req.Args, c.warnings = args, named, append(c.warnings, more...)
+	c.terms = op.TermsOf(req.Op, req.DryRun, args)
+	c.canon = canonical(c.req, c.ws.Key)
+	sum := blake3.Sum256(c.canon)
+	c.digest = "blake3:" + hex.EncodeToString(sum[:])
+	return c, nil
+}
+
+// canonical is the merged call: what is stored for a person, digested and executed.
+// Labels and the request id are not part of it; equal calls are equal.
+func canonical(r op.Request, rootKey string) []byte {
+	o := op.Object{"op": string(r.Op), "root": rootKey, "args": r.Args}
+	if r.DryRun {
+		o["dry_run"] = true
+	}
+	if r.Pins != "" {
+		o["pins"] = r.Pins
+	}
+	return op.Canonical(o)
+}
+
+// ledger answers a call whose request id is known: the same call gets the same reply,
+// another one is refused.
+func (e *Engine) ledger(ctx context.Context, c *call) (op.Reply, bool, error) {
+	if c.req.RequestID == "" {
+		return op.Reply{}, false, nil
+	}
+	r, known, err := e.jrn.Receipt(ctx, c.by.Token, c.req.RequestID)
+	if err != nil || !known {
+		return op.Reply{}, false, err
+	}
+	if r.CallDigest != c.digest {
+		return op.Reply{}, false, op.Fail(op.RequestIDReused, "this request id was used for another call").In("request_id").Do("use a new id for a new call")
+	}
+	if r.Approval != "" {
+		row, err := e.queue.Row(ctx, r.Approval)
+		if err != nil {
+			return op.Reply{}, false, err
+		}
+		return e.replyOf(row), true, nil
+	}
+	var reply op.Reply
+	if err := json.Unmarshal(r.Reply, &reply); err != nil {
+		return op.Reply{}, false, op.Fail(op.StateCorrupt, "the recorded reply cannot be read").Because(err)
+	}
+	return reply, true, nil
+}
+
+// remember puts the reply of a call that left no operation and no row into the ledger.
+func (e *Engine) remember(ctx context.Context, c *call, r op.Reply) op.Reply {
+	if c.req.RequestID == "" || r.OperationID != "" || r.Approval != nil {
+		return r
+	}
+	body, err := json.Marshal(r)
+	if err == nil {
+		err = e.jrn.PutReceipt(ctx, journal.Receipt{Token: c.by.Token, RequestID: c.req.RequestID, CallDigest: c.digest, Reply: body})
+	}
+	if err != nil {
+		r.Warnings = append(r.Warnings, op.Warning{Code: "not_recorded", Message: "this reply could not be kept: the request id is not taken"})
+	}
+	return r
+}
+
+// pinned holds a call to the pins that it brought.
+func (e *Engine) pinned(c *call) error {
+	if c.req.Pins == "" {
+		return nil
+	}
+	pins, err := e.sealer.Open(c.ws.Key, c.req.Pins)
+	if err != nil {
+		return err
+	}
+	if drift := preflight.Drift(pins, c.facts); drift != nil {
+		return drift
+	}
+	return nil
+}
+
+// read answers from the handles that were looked at; it takes no lock.
+func (e *Engine) read(ctx context.Context, c *call, d op.Decision) op.Reply {
+	result, err := fileops.Read(ctx, c.scene())
+	if err != nil {
+		return e.fail(c, d, err)
+	}
+	r := e.reply(c, op.Done, d)
+	r.Result = result
+	e.record(c, d, "done", "", "", false)
+	return r
+}
+
+// rehearse says what would happen.
+func (e *Engine) rehearse(c *call, d op.Decision) op.Reply {
+	r := e.reply(c, op.Done, d)
+	result := map[string]any{"dry_run": true, "would": op.Effects(c.plan.Steps)}
+	for k, v := range c.plan.Result {
+		result[k] = v
+	}
+	r.Result = result
+	e.record(c, d, "done", "", "", false)
+	return r
+}
+
+func (c *call) scene() fileops.Scene {
+	return fileops.Scene{Args: c.args, Nodes: c.sight.Nodes, Targets: c.facts.Targets, Contents: c.sight.Contents}
+}
+
+// reply starts an answer.
+func (e *Engine) reply(c *call, s op.Status, d op.Decision) op.Reply {
+	r := op.Reply{Status: s, Op: c.req.Op, RequestID: c.req.RequestID, Warnings: c.warnings, Effects: []op.Effect{}}
+	if d.Tier != "" {
+		r.Decision = &d
+	}
+	return r
+}
+
+// refuse answers a call that the judgement turned away: nothing is queued, nothing done.
+func (e *Engine) refuse(c *call, d op.Decision) op.Reply {
+	err := op.Fail(op.Code(d.Reason), decision.Sentence(d.Reason)).In("op").Do(refusalHint[d.Reason])
+	err.Retry = "never"
+	r := e.reply(c, op.Refused, d)
+	r.Decision, r.Error = &d, err
+	e.record(c, d, string(d.Reason), "", "", false)
+	return r
+}
+
+var refusalHint = map[op.Reason]string{
+	op.ReasonUnknownOperation:  "the operations endpoint and the help of call list the names",
+	op.ReasonOperationDisabled: "the operator switched this operation off; ask them, or use another way",
+	op.ReasonClearanceTooLow:   "a person with more clearance must do this; nothing was queued",
+}
+
+// fail answers a call that cannot go on; nothing was changed.
+func (e *Engine) fail(c *call, d op.Decision, err error) op.Reply {
+	why := *op.AsError(err)
+	status := op.Failed
+	if h := op.HTTPStatus(why.Code); h == 403 || h == 429 {
+		status = op.Refused
+	}
+	if why.Retry == "" {
+		why.Retry = retries(why.Code)
+	}
+	r := e.reply(c, status, d)
+	r.Error = &why
+	e.record(c, d, string(why.Code), "", "", false)
+	return r
+}
+
+// Malformed answers a request that could not even be read, and puts it on record.
+func (e *Engine) Malformed(by op.Caller, name op.Name, err error) op.Reply {
+	return e.fail(&call{by: by, req: op.Request{Op: name}}, op.Decision{}, err)
+}
+
+// retries says whether the same call may work later, after a correction, or never.
+func retries(c op.Code) string {
+	switch c {
+	case op.BusyWriter, op.QueueFull, op.NoSpace, op.StoreFull, op.IOError, op.NotReady, op.Internal:
+		return "same"
+	case op.OperationDisabled, op.ClearanceTooLow, op.Forbidden, op.NotAvailable, op.UndoForged, op.UndoUnknown, op.UndoConsumed, op.UndoExpired, op.Rejected, op.Expired:
+		return "never"
+	}
+	return "corrected"
+}
+
+// record writes the audit line of a call: who, what kind, why and by which rule; no
+// path, no argument, no content.
+func (e *Engine) record(c *call, d op.Decision, outcome string, approval, operation op.ID, undoable bool) {
+	e.log.Append(e.line(c, d, outcome, approval, operation, undoable))
+}
+
+var verdictWords = map[op.Verdict]string{op.Auto: "auto_execute", op.Review: "require_user_approval", op.Refuse: "refuse"}
+
+func (e *Engine) line(c *call, d op.Decision, outcome string, approval, operation op.ID, undoable bool) audit.Record {
+	return audit.Record{Kind: "call", Tool: c.req.Op, Decision: verdictWords[d.Verdict], Reason: d.Reason, Also: d.Also, Mandatory: d.Mandatory,
+		TrustedPolicyID: d.TrustedPolicyID, GrantID: d.GrantID, Pinned: d.Pinned, Agent: c.by.Name, WorkflowID: c.by.Workflow,
+		ExecutionID: c.req.ExecutionID, ApprovalID: approval, OperationID: operation, Outcome: outcome, Undo: undoable}
+}

@@ -1,0 +1,270 @@
+// Package flow ties the stages together: look, judge, hold or run, record. It is the only
+// place that knows their order, and Engine.Call is that order, told once.
+//
+// It decides nothing itself and touches no file itself.
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"holdpoint/audit"
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+	"holdpoint/preflight"
+	"holdpoint/review"
+	"holdpoint/trusted"
+	"holdpoint/undo"
+)
+
+// Config is what the operator set. New fills in what is zero.
+type Config struct {
+	Version    string
+	Host       string // shown on cards
+	MachineID  string // part of root keys
+	User       string
+	Profiles   map[string]op.Profile // "default" is added when absent
+	Protected  []string              // operator patterns; a negated one stops the start
+	Excludes   []string              // lines of the user's global git excludes
+	Floors     map[op.Name]int       // clearance floors; 1 where absent
+	Deadlines  map[op.Tier]time.Duration
+	Keep       time.Duration // life of undo credentials
+	MaxWaiting int
+	ReviewURL  func(op.ID) string
+	ReviewAuth string // passphrase or token
+	Store      string // "" or "in-root"
+	Now        func() time.Time
+}
+
+// Engine is one daemon's mind: every call of every bridge comes through it.
+type Engine struct {
+	cfg    Config
+	jrn    *journal.Journal
+	log    *audit.Log
+	trust  *trusted.Live // may be nil: no trusted automation
+	queue  *review.Queue
+	keeper *undo.Keeper
+	sealer *preflight.Sealer
+	once   keyed // one call at a time for each request id
+	events events
+	// audited names the journal's audit lines that the log has but a power cut may still take.
+	audited keys
+
+	mu    sync.RWMutex // guards roots
+	roots []*Workspace
+}
+
+// New makes an engine over an open journal and audit log, which stay the caller's to close.
+func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = undo.DefaultKeep
+	}
+	if cfg.MaxWaiting == 0 {
+		cfg.MaxWaiting = 20_000
+	}
+	if cfg.Profiles == nil {
+		cfg.Profiles = map[string]op.Profile{}
+	}
+	if _, ok := cfg.Profiles["default"]; !ok {
+		cfg.Profiles["default"] = op.DefaultProfile()
+	}
+	e := &Engine{cfg: cfg, jrn: j, log: l, trust: t, keeper: undo.New(j.Key(), cfg.Now, cfg.Keep), sealer: preflight.NewSealer(j.Key())}
+	e.queue = &review.Queue{Journal: j, Now: cfg.Now, MaxWaiting: cfg.MaxWaiting, ReviewURL: cfg.ReviewURL, Deadline: e.deadline}
+	return e
+}
+
+// defaultDeadline is how long a card waits for a person, for every tier.
+const defaultDeadline = 60 * time.Minute
+
+func (e *Engine) deadline(t op.Tier) time.Duration {
+	if d, ok := e.cfg.Deadlines[t]; ok {
+		return d
+	}
+	return defaultDeadline
+}
+
+// keys collects names until somebody takes them all.
+type keys struct {
+	mu   sync.Mutex // guards list
+	list []string
+}
+
+func (k *keys) add(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list = append(k.list, key)
+}
+
+func (k *keys) take() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := k.list
+	k.list = nil
+	return list
+}
+
+// Tidy flushes the audit log and lets the journal forget the lines it has, announces
+// cards whose time is over, and drops what is kept no longer. Nothing that must hold
+// depends on when it runs.
+func (e *Engine) Tidy(ctx context.Context) {
+	if done := e.audited.take(); len(done) > 0 {
+		if head, err := e.log.Head(); err == nil { // flushes
+			e.jrn.ClearAudit(ctx, done...)
+			e.keepHead(ctx, head)
+		}
+	}
+	e.Expire(ctx)
+	e.prune(ctx)
+}
+
+// MetaAuditHead is where the journal keeps the audit log's head, so that a tail that was
+// cut off shows at the next start.
+const MetaAuditHead = "audit_head"
+
+func (e *Engine) keepHead(ctx context.Context, h audit.Head) {
+	if b, err := json.Marshal(h); err == nil {
+		e.jrn.SetMeta(ctx, MetaAuditHead, string(b))
+	}
+}
+
+// RootDirs lists the canonical directories of the roots.
+func (e *Engine) RootDirs() []string {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	var dirs []string
+	for _, w := range e.roots {
+		dirs = append(dirs, w.Root.Dir())
+	}
+	return dirs
+}
+
+// Close releases the roots.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, w := range e.roots {
+		w.close()
+	}
+	e.roots = nil
+}
+
+// workspace finds the root that a call means: the one it names by name or key, else the
+// only one its token may use.
+func (e *Engine) workspace(by op.Caller, named string) (*Workspace, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	var mine []*Workspace
+	for _, w := range e.roots {
+		if mayUse(by, w) {
+			mine = append(mine, w)
+		}
+	}
+	if named == "" {
+		switch len(mine) {
+		case 1:
+			return mine[0], nil
+		case 0:
+			return nil, op.Fail(op.UnknownRoot, "no workspace is registered that this token may use").In("root")
+		}
+		return nil, op.Fail(op.UnknownRoot, "several workspaces are registered; the call must name one").In("root").Do("status lists their names and keys")
+	}
+	for _, w := range mine {
+		if named == w.Name || named == w.Key {
+			return w, nil
+		}
+	}
+	return nil, op.Fail(op.UnknownRoot, "no workspace has this name or key").In("root").Do("status lists names and keys")
+}
+
+func mayUse(by op.Caller, w *Workspace) bool {
+	if len(by.Roots) == 0 {
+		return true
+	}
+	for _, k := range by.Roots {
+		if k == w.Key || k == w.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// byKey finds a root by its key alone; nil when it is not registered.
+func (e *Engine) byKey(key string) *Workspace {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, w := range e.roots {
+		if w.Key == key {
+			return w
+		}
+	}
+	return nil
+}
+
+// profile gives the static side of a caller. A token that names a profile which is gone
+// gets the zero one, which allows nothing.
+func (e *Engine) profile(by op.Caller) op.Profile {
+	name := by.Profile
+	if name == "" {
+		name = "default"
+	}
+	p := e.cfg.Profiles[name]
+	if by.Clearance > 0 {
+		p.Clearance = max(by.Clearance-1, 1)
+	}
+	return p
+}
+
+// environment is what the daemon alone knows of a call.
+func (e *Engine) environment(c *call) op.Environment {
+	env := op.Environment{CallerRole: c.by.Role, WorkflowID: c.by.Workflow, ClearanceFloor: 1}
+	if f, ok := e.cfg.Floors[c.req.Op]; ok {
+		env.ClearanceFloor = f
+	}
+	if e.trust != nil && c.ws != nil {
+		env.Trusted = e.trust.Current().For(c.by.Workflow, c.ws.Key, c.ws.Root.Dir(), c.req.Op, c.facts.Targets, nil)
+	}
+	return env
+}
+
+// keyed lets one holder at a time have each key.
+type keyed struct {
+	mu   sync.Mutex
+	held map[string]chan struct{}
+}
+
+// lock waits for the key and returns its unlock; the empty key is never shared.
+func (k *keyed) lock(ctx context.Context, key string) (func(), error) {
+	if strings.HasSuffix(key, "\x00") {
+		return func() {}, nil
+	}
+	for {
+		k.mu.Lock()
+		if k.held == nil {
+			k.held = map[string]chan struct{}{}
+		}
+		busy := k.held[key]
+		if busy == nil {
+			mine := make(chan struct{})
+			k.held[key] = mine
+			k.mu.Unlock()
+			return func() {
+				k.mu.Lock()
+				delete(k.held, key)
+				k.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, op.Fail(op.Cancelled, "the caller went away").Because(ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package flow
+
+import (
+	"sync"
+	"time"
+)
+
+// Event is one thing that happened, for those who listen. It holds ids, never content.
+type Event struct {
+	Seq   int64          `json:"seq"`
+	Type  string         `json:"type"` // approval.requested, operation.done, ...
+	Time  time.Time      `json:"time"`
+	Root  string         `json:"root"`
+	Agent string         `json:"agent,omitempty"`
+	Token string         `json:"-"` // whose call it was: what an agent may see
+	Data  map[string]any `json:"data,omitempty"`
+}
+
+// keepEvents is how many past events a listener may resume over.
+const keepEvents = 1024
+
+// events fans out; a listener that does not keep up loses its place and is told by a
+// closed channel, so that no listener ever holds up a call.
+type events struct {
+	mu   sync.Mutex
+	seq  int64
+	past []Event
+	subs map[chan Event]bool
+}
+
+func (e *events) publish(ev Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seq++
+	ev.Seq = e.seq
+	e.past = append(e.past, ev)
+	if len(e.past) > keepEvents {
+		e.past = e.past[len(e.past)-keepEvents:]
+	}
+	for ch := range e.subs {
+		select {
+		case ch <- ev:
+		default:
+			delete(e.subs, ch)
+			close(ch)
+		}
+	}
+}
+
+// subscribe gives the events after seq, then those to come. cancel ends it.
+func (e *events) subscribe(after int64) (past []Event, ch chan Event, cancel func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, ev := range e.past {
+		if ev.Seq > after {
+			past = append(past, ev)
+		}
+	}
+	ch = make(chan Event, 256)
+	if e.subs == nil {
+		e.subs = map[chan Event]bool{}
+	}
+	e.subs[ch] = true
+	return past, ch, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.subs[ch] {
+			delete(e.subs, ch)
+			close(ch)
+		}
+	}
+}
+
+// last is the number of the newest event.
+func (e *events) last() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.seq
+}

@@ -1,0 +1,270 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"holdpoint/audit"
+	"holdpoint/decision"
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+	"holdpoint/preflight"
+	"holdpoint/review"
+)
+
+// hold puts a call before a person. The row is on disk before the answer leaves.
+func (e *Engine) hold(ctx context.Context, c *call, d op.Decision) op.Reply {
+	if err := e.answerable(ctx); err != nil {
+		return e.fail(c, d, err)
+	}
+	if err := e.log.Ready(); err != nil {
+		return e.fail(c, d, err)
+	}
+	row, err := e.queue.Hold(ctx, review.Terms{Caller: c.by, Request: c.req, Call: c.canon, CallDigest: c.digest, RootKey: c.ws.Key,
+		Identity: e.identity(c), Pins: c.facts.Pins(), Decision: d}, e.card(c, d))
+	if err != nil {
+		return e.fail(c, d, err)
+	}
+	e.record(c, d, "review", row.ID, "", false)
+	e.publish("approval.requested", c, map[string]any{"approval_id": row.ID, "op": c.req.Op})
+	return e.replyOf(row)
+}
+
+// answerable refuses what nobody could ever answer.
+func (e *Engine) answerable(ctx context.Context) error {
+	hash, err := e.jrn.Meta(ctx, metaPassphrase)
+	if err != nil && op.AsError(err).Code != op.NotFound {
+		return err
+	}
+	if hash != "" {
+		return nil
+	}
+	tokens, err := e.jrn.Tokens(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		if t.Role.Includes(op.Reviewer) && !t.Revoked && (t.Expires.IsZero() || e.cfg.Now().Before(t.Expires)) {
+			return nil
+		}
+	}
+	return op.Fail(op.NoReviewer, "this call needs a person, and no reviewer is set up").Do("run serve once to set the reviewer's passphrase; nothing was changed or queued")
+}
+
+func (e *Engine) identity(c *call) string {
+	var paths []decision.RolePath
+	for _, t := range c.facts.Targets {
+		if t.Role != op.RoleParent {
+			paths = append(paths, decision.RolePath{Role: t.Role, Path: t.Path})
+		}
+	}
+	var flags []string
+	for name, on := range map[string]bool{"allow_ignored": c.terms.AllowIgnored, "allow_sensitive": c.terms.AllowSensitive, "force_overwrite": c.terms.ForceOverwrite} {
+		if on {
+			flags = append(flags, name)
+		}
+	}
+	return decision.Identity(c.req.Op, c.ws.Key, paths, flags)
+}
+
+// card words the call for a person, once; everything that came from the caller or the
+// files is made visible.
+func (e *Engine) card(c *call, d op.Decision) review.Card {
+	show := func(s string) string { return op.Visible(s, false) }
+	card := review.Card{Title: c.plan.Title, Op: c.req.Op, Lines: c.plan.Lines, Tier: d.Tier, Effect: "write", Mandatory: d.Mandatory, OneShot: d.OneShot,
+		Diff: op.Visible(c.plan.Diff.Text, true), Targets: c.facts.Targets, Undo: e.undoSentence(c), Intent: op.Visible(c.req.Intent, true),
+		Agent: show(c.by.Name), Workflow: show(c.by.Workflow), Session: c.req.Session, Root: c.ws.Key, RootName: c.ws.Name, Host: e.cfg.Host,
+		Dir: show(c.ws.Root.Dir()), Identity: show(e.identity(c)), Call: json.RawMessage(c.canon), Warnings: c.warnings}
+	if c.spec.Class == op.Destructive || c.facts.Overwrites {
+		card.Effect = "destructive"
+	}
+	for _, r := range append([]op.Reason{d.Reason}, d.Also...) {
+		card.Reasons = append(card.Reasons, review.Why{Code: r, Sentence: decision.Sentence(r)})
+	}
+	for _, t := range c.facts.Targets {
+		for _, l := range t.Links {
+			card.Lines = append(card.Lines, fmt.Sprintf("through the link %s -> %s", op.Escape(string(l.Path)), show(l.Target)))
+		}
+		if t.ProtectedBy != "" {
+			card.Lines = append(card.Lines, fmt.Sprintf("protected by %s (%s)", show(t.ProtectedBy), t.ProtectedFrom))
+		}
+	}
+	if c.plan.BreakLinks {
+		card.Lines = append(card.Lines, fmt.Sprintf("this file has %d names; the others keep the old bytes", c.facts.Targets[0].LinkCount))
+	}
+	if e.cfg.ReviewAuth == "token" {
+		card.ReviewerNote = "programs of the same user can approve: review-auth is token"
+	}
+	for i, l := range card.Lines {
+		card.Lines[i] = show(l)
+	}
+	return card
+}
+
+func (e *Engine) undoSentence(c *call) string {
+	days := int(e.cfg.Keep / (24 * time.Hour))
+	s := fmt.Sprintf("reversible for %d days", days)
+	if c.spec.Class == op.Destructive && c.req.Op == op.DeleteFile {
+		s += "; it goes to quarantine and frees no space until then"
+	}
+	return s
+}
+
+// replyOf is the answer to whoever asked, at any point of a row's life.
+func (e *Engine) replyOf(a journal.Approval) op.Reply {
+	var done op.Reply
+	if len(a.Reply) > 0 && json.Unmarshal(a.Reply, &done) == nil {
+		done.Approval, done.RequestID = e.queue.Public(a), a.RequestID
+		return done
+	}
+	d := a.Decision
+	r := op.Reply{Status: op.Held, Op: a.Op, RequestID: a.RequestID, Decision: &d, Approval: e.queue.Public(a), Effects: []op.Effect{}}
+	note := ""
+	if a.Answer != nil {
+		note = a.Answer.Note
+	}
+	switch a.State {
+	case "rejected":
+		r.Status, r.Error = op.Refused, op.Fail(op.Rejected, "a person rejected this call; nothing was changed").Do(note)
+	case "expired":
+		r.Status, r.Error = op.Refused, op.Fail(op.Expired, "nobody answered in time; nothing was changed").Do("ask again if it is still wanted")
+	case "cancelled":
+		r.Status, r.Error = op.Refused, op.Fail(op.Cancelled, "the call was withdrawn; nothing was changed")
+	case "failed":
+		r.Status, r.Error = op.Failed, op.Fail(op.UnknownOutcome, "the call was approved but did not run; nothing was changed").Do("ask again if it is still wanted")
+	case "unknown":
+		r.Status, r.Error = op.Failed, op.Fail(op.UnknownOutcome, "it is not known whether this ran; a person must look")
+	}
+	if r.Error != nil {
+		r.Error.Retry = "never"
+	}
+	return r
+}
+
+// Answer records a person's word and, on approve, runs the stored call, once.
+func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer journal.Answer) (journal.Approval, error) {
+	row, err := e.queue.Answer(ctx, by, id, answer)
+	if err != nil {
+		return row, err
+	}
+	e.log.Append(audit.Record{Kind: "answer", Tool: row.Op, Decision: "require_user_approval", Reason: row.Decision.Reason, Also: row.Decision.Also,
+		Mandatory: row.Decision.Mandatory, Pinned: row.Decision.Pinned, Agent: by.Name, WorkflowID: row.Workflow, ExecutionID: row.Execution,
+		ApprovalID: row.ID, Outcome: row.State})
+	e.announce("approval.answered", row)
+	if row.State != "approved" {
+		e.ended(row)
+		return row, nil
+	}
+	// The answer is on record; what follows does not depend on who waits for it.
+	return e.release(context.WithoutCancel(ctx), row)
+}
+
+// release runs an approved row: the stored call, judged no second time, but held to its
+// pins.
+func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.Approval, error) {
+	if err := e.jrn.Claim(ctx, row.ID); err != nil {
+		return row, err
+	}
+	reply := e.execute(ctx, row)
+	state := "executed"
+	if reply.Status != op.Done {
+		state = "failed"
+	}
+	body, err := json.Marshal(withoutContent(reply))
+	if err != nil {
+		return row, err
+	}
+	if err := e.jrn.Finish(ctx, row.ID, state, reply.OperationID, body); err != nil {
+		return row, err
+	}
+	row, err = e.jrn.Approval(ctx, row.ID)
+	e.ended(row)
+	return row, err
+}
+
+func (e *Engine) execute(ctx context.Context, row journal.Approval) op.Reply {
+	c, err := e.reopen(ctx, row)
+	if err != nil {
+		return e.unrun(c, row, err)
+	}
+	if err := e.look(ctx, c); err != nil {
+		return e.unrun(c, row, c.stale(err))
+	}
+	defer c.close()
+	if drift := preflight.Drift(row.Pins, c.facts); drift != nil {
+		return e.unrun(c, row, drift)
+	}
+	return e.perform(ctx, c, row.Decision, row.ID)
+}
+
+// stale words a call that could succeed when it was held and cannot now.
+func (c *call) stale(err error) error {
+	why := op.AsError(err)
+	if c.undoes != nil || why.Code == op.OutsideWorkspace || why.Code == op.SymlinkRefused {
+		return err
+	}
+	return (&op.Error{Code: op.Stale, Message: "what the call was approved for no longer holds: " + why.Message, Path: why.Path, CurrentHash: why.CurrentHash,
+		Hint: "ask again on what is there now; nothing was changed", Err: err})
+}
+
+func (e *Engine) unrun(c *call, row journal.Approval, err error) op.Reply {
+	why := *op.AsError(err)
+	if why.Retry == "" {
+		why.Retry = retries(why.Code)
+	}
+	r := e.reply(c, op.Failed, row.Decision)
+	r.Error = &why
+	return r
+}
+
+// reopen makes the call again from the row alone: identity, arguments and labels are
+// those of the one who asked.
+func (e *Engine) reopen(ctx context.Context, row journal.Approval) (*call, error) {
+	o, err := op.ParseJSON(row.Request)
+	if err != nil {
+		return &call{req: op.Request{Op: row.Op}}, op.Fail(op.StateCorrupt, "the stored call cannot be read").Because(err)
+	}
+	delete(o, "root")
+	req, _, err := op.RequestFrom(o)
+	if err != nil {
+		return &call{req: op.Request{Op: row.Op}}, op.Fail(op.StateCorrupt, "the stored call cannot be read").Because(err)
+	}
+	req.Root, req.Session, req.Stage, req.ExecutionID, req.RequestID, req.Intent = row.Root, row.Session, row.Stage, row.Execution, row.RequestID, row.Intent
+	by := op.Caller{Token: row.Token, Name: row.Agent, Role: op.Agent, Workflow: row.Workflow}
+	c, err := e.open(by, req, nil, true)
+	if err != nil {
+		return c, err
+	}
+	if c.digest != row.CallDigest {
+		return c, op.Fail(op.StateCorrupt, "the stored call is not the one that was approved")
+	}
+	return c, nil
+}
+
+// ended writes the second audit line of a held call, and tells who listens.
+func (e *Engine) ended(row journal.Approval) {
+	d := row.Decision
+	e.log.Append(audit.Record{Kind: "end", Tool: row.Op, Decision: "require_user_approval", Reason: d.Reason, Also: d.Also, Mandatory: d.Mandatory,
+		Pinned: d.Pinned, Agent: row.Agent, WorkflowID: row.Workflow, ExecutionID: row.Execution, ApprovalID: row.ID, OperationID: row.Operation,
+		Outcome: row.State, Undo: row.Operation != ""})
+	if row.State == "expired" {
+		e.announce("approval.expired", row)
+	}
+}
+
+func (e *Engine) announce(kind string, row journal.Approval) {
+	e.events.publish(Event{Type: kind, Time: e.cfg.Now().UTC(), Root: row.Root, Agent: row.Agent, Token: string(row.Token),
+		Data: map[string]any{"approval_id": row.ID, "op": row.Op, "state": row.State}})
+}
+
+// Cancel withdraws a row that has not started.
+func (e *Engine) Cancel(ctx context.Context, by op.Caller, id op.ID) (journal.Approval, error) {
+	row, err := e.queue.Cancel(ctx, by, id)
+	if err == nil {
+		e.ended(row)
+		e.announce("approval.answered", row)
+	}
+	return row, err
+}

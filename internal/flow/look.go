@@ -1,0 +1,190 @@
+package flow
+
+import (
+	"context"
+	"strings"
+
+	"holdpoint/fileops"
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+	"holdpoint/preflight"
+	"holdpoint/undo"
+)
+
+// look sees what a call stands on and plans it. What could not be seen or planned is a
+// missing fact; an error is a call that no approval could make succeed.
+func (e *Engine) look(ctx context.Context, c *call) error {
+	c.facts = op.Facts{WorkspaceBound: c.ws.Root.Check() == nil, ChangeBytes: -1}
+	if err := c.ws.refresh(ctx); err != nil {
+		return err
+	}
+	if c.spec.Class == op.Reverting {
+		return e.lookBack(ctx, c)
+	}
+	depth := preflight.Shallow
+	if c.spec.Class == op.Destructive {
+		depth = preflight.Deep
+	}
+	if err := e.see(ctx, c, op.Subjects(c.args), depth); err != nil {
+		return err
+	}
+	if c.spec.Class == op.Read {
+		c.facts.Planned, c.facts.ChangeBytes = true, 0
+		return nil
+	}
+	plan, err := fileops.NewPlan(ctx, c.scene())
+	if err != nil {
+		c.close()
+		return err
+	}
+	c.planned(plan)
+	return nil
+}
+
+func (e *Engine) see(ctx context.Context, c *call, subjects []op.Subject, depth preflight.Depth) error {
+	sight, err := preflight.Look(ctx, c.ws.Root, c.ws, subjects, depth)
+	if err != nil {
+		return err
+	}
+	c.sight, c.facts.Available, c.facts.Targets = sight, sight.Available, sight.Targets
+	return nil
+}
+
+// planned takes the plan's facts over.
+func (c *call) planned(p *fileops.Plan) {
+	c.plan = p
+	c.facts.Planned, c.facts.Mutates = true, len(p.Steps) > 0
+	c.facts.ChangeBytes, c.facts.Overwrites, c.facts.Creates = p.ChangeBytes, p.Overwrites, p.Creates
+	c.warnings = append(c.warnings, p.Warnings...)
+	if p.NewContent != nil && !c.facts.Targets[0].Sensitive {
+		c.facts.Targets[0].Sensitive = c.ws.Sensitive(c.facts.Targets[0].Path, p.NewContent)
+	}
+	if p.Diff.Text != "" && hidden(p.Diff.Text) {
+		c.warnings = append(c.warnings, op.Warning{Code: "hidden_characters", Message: "the change holds characters that do not show"})
+	}
+}
+
+// hidden reports characters that do not show, other than line ends and tabs.
+func hidden(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && r != '\r' && op.Invisible(r) }) >= 0
+}
+
+// lookBack is look for an undo: the operation's own steps, reversed.
+func (e *Engine) lookBack(ctx context.Context, c *call) error {
+	a := c.args.(*op.UndoArgs)
+	o, err := e.meant(ctx, c, a)
+	if err != nil {
+		return err
+	}
+	c.undoes = &o
+	if err := e.keeper.Usable(o, c.by, c.ws.Key); err != nil {
+		return err
+	}
+	if err := e.see(ctx, c, revertSubjects(o.Steps), preflight.Deep); err != nil {
+		return err
+	}
+	steps, err := e.revert(ctx, c, o, a.Force)
+	if err != nil {
+		c.close()
+		return err
+	}
+	plan := fileops.NewRevert(steps)
+	plan.Title = "Undo " + string(o.Op)
+	c.planned(plan)
+	c.facts.Mutates, c.facts.ChangeBytes = true, 0
+	return nil
+}
+
+// meant finds the operation that an undo names by credential or id.
+func (e *Engine) meant(ctx context.Context, c *call, a *op.UndoArgs) (journal.Operation, error) {
+	id := op.ID(a.OperationID)
+	switch {
+	case a.Credential != nil && a.OperationID != "":
+		return journal.Operation{}, op.Fail(op.BadRequest, "give a credential or an operation id, not both").In("args.operation_id")
+	case a.Credential != nil:
+		var err error
+		if id, err = e.keeper.Read(a.Credential); err != nil {
+			return journal.Operation{}, err
+		}
+	case strings.HasPrefix(a.OperationID, "un_"):
+		id = "op_" + id[len("un_"):]
+	case a.OperationID == "":
+		return journal.Operation{}, op.Fail(op.BadRequest, "an undo names a credential or an operation id").In("args.operation_id")
+	}
+	o, err := e.jrn.Operation(ctx, id)
+	if op.AsError(err) != nil && op.AsError(err).Code == op.NotFound {
+		return o, op.Fail(op.UndoUnknown, "no such operation to undo").Do("list your operations with log")
+	}
+	return o, err
+}
+
+// revert gives the steps back, and refuses when a path is not what the operation left.
+func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force bool) ([]op.Step, error) {
+	now := map[op.Path]op.State{}
+	for i, n := range c.sight.Nodes {
+		t := c.facts.Targets[i]
+		now[n.Path] = op.State{Kind: t.Kind, Hash: t.Hash, Size: t.Size, Mode: t.Mode, Target: n.Info.Target}
+	}
+	steps, err := undo.Revert(ctx, c.ws.Store, o.Steps, e.slot)
+	if err != nil {
+		return nil, err
+	}
+	if force {
+		return undo.Forced(o.Steps, func(p op.Path) (op.State, error) {
+			if s, ok := now[p]; ok {
+				return s, nil
+			}
+			return op.State{Kind: op.Absent}, nil
+		}, e.slot)
+	}
+	for i, s := range steps {
+		if s.Do == op.RemoveDir {
+			continue
+		}
+		is, seen := now[s.Path]
+		if seen && !is.Equal(s.Before) {
+			return nil, conflict(s, is)
+		}
+		// What stands there now is what the step replaces, with its size and mode.
+		if seen && s.Before.Kind == is.Kind {
+			steps[i].Before = is
+		}
+	}
+	return steps, nil
+}
+
+func conflict(s op.Step, is op.State) error {
+	msg := "this path is no longer what the operation left: "
+	switch {
+	case s.Before.Kind != is.Kind:
+		msg += "it was " + string(s.Before.Kind) + ", it is " + string(is.Kind)
+	case s.Before.Hash != is.Hash:
+		msg += "left " + string(s.Before.Hash) + ", is " + string(is.Hash)
+	default:
+		msg += "left mode " + s.Before.Mode + ", is " + is.Mode
+	}
+	err := op.Fail(op.UndoConflict, msg).At(s.Path).Do("nothing was changed; force keeps the later version under a new credential")
+	err.CurrentHash = is.Hash
+	return err
+}
+
+// revertSubjects names the paths of an operation for looking at.
+func revertSubjects(steps []op.Step) []op.Subject {
+	var out []op.Subject
+	for _, s := range steps {
+		at := s.Path
+		if s.Do == op.Move {
+			at = s.To
+		}
+		out = append(out, op.Subject{Arg: "operation_id", Asked: op.Escape(string(at)), Role: op.RoleTarget})
+		if s.Do == op.Move {
+			out = append(out, op.Subject{Arg: "operation_id", Asked: op.Escape(string(s.Path)), Role: op.RoleTarget})
+		}
+	}
+	return out
+}
+
+// slot names a place in the store; it never grows with the name of what it holds.
+func (e *Engine) slot() string { return string(e.jrn.NewID("s")) }
+
+var _ preflight.Marker = (*Workspace)(nil)

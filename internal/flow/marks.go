@@ -1,0 +1,140 @@
+package flow
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"holdpoint/internal/rooted"
+	"holdpoint/op"
+	"holdpoint/protected"
+)
+
+// patternFile is the workspace's own list of protected patterns; it only adds.
+const patternFile = ".holdpoint-protect"
+
+// maxPatternFile bounds ignore and pattern files, in bytes; what lies beyond is not read.
+const maxPatternFile = 1 << 20
+
+// Protected judges one name by the built-in list, the operator's and the workspace's.
+func (w *Workspace) Protected(p op.Path, dir bool) (by, from string) {
+	w.mu.Lock()
+	set := w.set
+	w.mu.Unlock()
+	m := set.Mark(p, dir)
+	if !m.Protected {
+		return "", ""
+	}
+	return m.By, m.From
+}
+
+// Sensitive judges name and content.
+func (w *Workspace) Sensitive(p op.Path, head []byte) bool { return protected.Sensitive(p, head) }
+
+// Ignored asks the ignore files on the way, as they are now.
+func (w *Workspace) Ignored(ctx context.Context, p op.Path, dir bool) bool {
+	if p == "." {
+		return false
+	}
+	files := []protected.IgnoreFile{{Dir: ".", Lines: w.excludes}}
+	add := func(at op.Path, file op.Path) {
+		if b := w.small(ctx, file); b != nil {
+			files = append(files, protected.IgnoreFile{Dir: at, Lines: strings.Split(string(b), "\n")})
+		}
+	}
+	add(".", ".git/info/exclude")
+	add(".", ".gitignore")
+	for i, c := range string(p) {
+		if c == '/' {
+			add(p[:i], p[:i]+"/.gitignore")
+		}
+	}
+	return protected.NewIgnorer(files).Ignored(p, dir)
+}
+
+// small reads a file of ours to read, nil when there is none.
+func (w *Workspace) small(ctx context.Context, p op.Path) []byte {
+	n, err := w.Root.Look(ctx, p, false)
+	if err != nil {
+		return nil
+	}
+	defer n.Close()
+	if n.Info.Kind != op.File {
+		return nil
+	}
+	b, err := n.Read(maxPatternFile)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// ShapesRepository reports whether p lies in, or would complete, a directory that git
+// takes for a repository: HEAD with objects, refs or config beside it.
+func (w *Workspace) ShapesRepository(ctx context.Context, p op.Path) bool {
+	child := path.Base(string(p))
+	for dir := p.Parent(); ; dir, child = dir.Parent(), dir.Base() {
+		names := []string{child}
+		for _, name := range []string{"HEAD", "config", "objects", "refs"} {
+			if name != child && w.there(ctx, dir.Join(name)) {
+				names = append(names, name)
+			} else if name == "HEAD" && name != child {
+				// Without HEAD there is no repository, whatever else is there.
+				names = nil
+				break
+			}
+		}
+		if names != nil && protected.LooksLikeGitDir(names) {
+			return true
+		}
+		if dir == "." {
+			return false
+		}
+	}
+}
+
+func (w *Workspace) there(ctx context.Context, p op.Path) bool {
+	n, err := w.Root.Look(ctx, p, false)
+	if err != nil {
+		return false
+	}
+	defer n.Close()
+	return n.Info.Kind != op.Absent
+}
+
+// refresh reads the workspace's own patterns again when their file changed.
+func (w *Workspace) refresh(ctx context.Context) error {
+	n, err := w.Root.Look(ctx, patternFile, false)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	w.mu.Lock()
+	same := n.Info == w.setFrom
+	w.mu.Unlock()
+	if same {
+		return nil
+	}
+	var lines []string
+	if n.Info.Kind == op.File {
+		b, err := n.Read(maxPatternFile)
+		if err != nil {
+			return err
+		}
+		lines = strings.Split(string(b), "\n")
+	}
+	return w.reload(ctx, n.Info, lines)
+}
+
+// reload compiles the lists. The operator's bad line is an error; the workspace's is
+// skipped and said in status.
+func (w *Workspace) reload(_ context.Context, from rooted.Info, lines []string) error {
+	set, warnings, err := protected.New(protected.Source{Operator: w.operator, Workspace: lines})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set, w.setFrom, w.Warnings = set, from, warnings
+	return nil
+}

@@ -1,0 +1,178 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"holdpoint/audit"
+	"holdpoint/internal/journal"
+	"holdpoint/internal/rooted"
+	"holdpoint/op"
+	"holdpoint/undo"
+)
+
+// perform carries a judged call out: stage, hold, intent on record, act, commit. After
+// any failure the tree is as before; after a kill at any instruction Recover settles it.
+func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval op.ID) op.Reply {
+	if len(c.plan.Steps) == 0 {
+		r := e.reply(c, op.Done, d)
+		r.Result = c.plan.Result
+		e.record(c, d, "done", approval, "", false)
+		return r
+	}
+	// No effect whose decision cannot be put on record.
+	if err := e.log.Ready(); err != nil {
+		return e.fail(c, d, err)
+	}
+	if err := c.plan.Stage(ctx, c.ws.Store, e.slot); err != nil {
+		return e.fail(c, d, err)
+	}
+	held, err := c.ws.Root.Hold(ctx, c.ws.Store, c.plan.Steps, rooted.HoldOptions{BreakLinks: c.plan.BreakLinks})
+	if err != nil {
+		c.plan.Unstage(c.ws.Store)
+		return e.fail(c, d, c.drifted(err))
+	}
+	defer held.Close()
+
+	// From here on the caller's going away changes nothing: the intent and what follows
+	// from it are one.
+	ctx = context.WithoutCancel(ctx)
+	o := e.intent(c, d, approval, held.Steps())
+	if err := e.jrn.Begin(ctx, o); err != nil {
+		c.plan.Unstage(c.ws.Store)
+		return e.fail(c, d, err)
+	}
+	report, err := held.Apply(ctx)
+	if err != nil {
+		if aborted := e.jrn.Abort(ctx, o.ID, string(op.AsError(err).Code)); aborted != nil {
+			return e.fail(c, d, aborted)
+		}
+		c.plan.Unstage(c.ws.Store)
+		return e.fail(c, d, c.drifted(err))
+	}
+	return e.landed(ctx, c, d, o, report)
+}
+
+// drifted words a drift for who asked: to an undo it is a conflict.
+func (c *call) drifted(err error) error {
+	if c.undoes != nil {
+		return undo.Conflict(err)
+	}
+	return err
+}
+
+// intent is the journal's row: the decision and the steps, before anything happens.
+func (e *Engine) intent(c *call, d op.Decision, approval op.ID, steps []op.Step) journal.Operation {
+	now := e.cfg.Now().UTC().Truncate(time.Millisecond)
+	o := journal.Operation{ID: e.jrn.NewID("op_"), Root: c.ws.Key, Op: c.req.Op, Token: c.by.Token, Agent: c.by.Name, Workflow: c.by.Workflow,
+		Session: c.req.Session, Stage: c.req.Stage, Execution: c.req.ExecutionID, RequestID: c.req.RequestID, CallDigest: c.digest,
+		ApprovalID: approval, Decision: d, Steps: steps, Intent: c.req.Intent, Created: now, Expires: now.Add(e.cfg.Keep), Diff: bounded(c.plan.Diff.Text)}
+	if approval != "" {
+		// The request id of a held call belongs to its row.
+		o.RequestID = ""
+	}
+	if c.undoes != nil {
+		o.Undoes = c.undoes.ID
+	}
+	if approval == "" {
+		o.AuditLine = audit.Encode(e.line(c, d, "recovered", "", o.ID, true))
+	}
+	return o
+}
+
+// keptDiff is the longest diff kept for show, in bytes; what is longer says so.
+const keptDiff = 256 << 10
+
+func bounded(diff string) []byte {
+	if len(diff) <= keptDiff {
+		return []byte(diff)
+	}
+	return append([]byte(diff[:keptDiff]), "\n... the rest of this diff was not kept\n"...)
+}
+
+// landed words what happened, and puts it on record without a further flush: after a
+// crash the intent is enough to know it.
+func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.Operation, report rooted.Report) op.Reply {
+	r := e.reply(c, op.Done, d)
+	r.OperationID, r.EffectsExecuted = o.ID, true
+	r.Effects = effects(o.Steps, report.Kept)
+	r.UndoCredential = e.keeper.Credential(o)
+	r.Result = e.resultOf(c, report)
+	if report.Weak {
+		r.Warnings = append(r.Warnings, op.Warning{Code: "weak", Message: "no lease could be had on the file: a program that had it open may still write into the kept version"})
+	}
+	if err := e.commit(ctx, o, r); err != nil {
+		r.Warnings = append(r.Warnings, op.Warning{Code: "not_committed", Message: "the change stands, but its record will be completed only at the next start: " + err.Error()})
+	}
+	outcome, kind := "done", "operation.done"
+	if c.undoes != nil {
+		outcome, kind = "undone", "operation.undone"
+	}
+	if o.ApprovalID == "" { // a held call has its own last line
+		e.log.Append(e.line(c, d, outcome, "", o.ID, true))
+		e.audited.add(string(o.ID))
+	}
+	e.publish(kind, c, map[string]any{"operation_id": o.ID, "op": o.Op})
+	return r
+}
+
+func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply) error {
+	body, err := json.Marshal(withoutContent(r))
+	if err != nil {
+		return err
+	}
+	return e.jrn.Commit(ctx, o.ID, body, o.Undoes)
+}
+
+// withoutContent drops the diff from what is kept of a reply; the operation has its own.
+func withoutContent(r op.Reply) op.Reply {
+	if m, ok := r.Result.(map[string]any); ok {
+		kept := map[string]any{}
+		for k, v := range m {
+			if k != "diff" {
+				kept[k] = v
+			}
+		}
+		r.Result = kept
+	}
+	return r
+}
+
+// effects words the steps, without the directories that an undo kept.
+func effects(steps []op.Step, kept []op.Path) []op.Effect {
+	out := make([]op.Effect, 0, len(steps))
+next:
+	for _, ef := range op.Effects(steps) {
+		for _, k := range kept {
+			if ef.Path == k && ef.Change == "deleted" {
+				continue next
+			}
+		}
+		out = append(out, ef)
+	}
+	return out
+}
+
+func (e *Engine) resultOf(c *call, report rooted.Report) any {
+	if c.undoes == nil {
+		return c.plan.Result
+	}
+	restored := []string{}
+	for _, s := range c.plan.Steps {
+		restored = append(restored, op.Escape(string(s.Path)))
+	}
+	out := map[string]any{"undone": c.undoes.ID, "restored": restored}
+	if len(report.Kept) > 0 {
+		kept := []string{}
+		for _, p := range report.Kept {
+			kept = append(kept, op.Escape(string(p)))
+		}
+		out["kept"] = kept
+	}
+	return out
+}
+
+func (e *Engine) publish(kind string, c *call, data map[string]any) {
+	e.events.publish(Event{Type: kind, Time: e.cfg.Now().UTC(), Root: c.ws.Key, Agent: c.by.Name, Token: string(c.by.Token), Data: data})
+}

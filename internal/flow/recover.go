@@ -1,0 +1,189 @@
+package flow
+
+import (
+	"context"
+
+	"holdpoint/audit"
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+)
+
+// recover settles what a crash left in one root: each recorded intent is wholly there
+// with its credential afterwards, or wholly absent.
+func (e *Engine) recover(ctx context.Context, w *Workspace) error {
+	open, err := e.jrn.Unsettled(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range open {
+		if o.Root != w.Key {
+			continue
+		}
+		settled, err := w.Root.Settle(ctx, w.Store, o.Steps)
+		if err != nil {
+			return err
+		}
+		if len(settled.Conflicts) > 0 {
+			if err := e.jrn.NoteLate(ctx, o.ID, settled.Conflicts); err != nil {
+				return err
+			}
+		}
+		if err := e.settle(ctx, o, settled.Done); err != nil {
+			return err
+		}
+	}
+	return e.sweep(ctx, w)
+}
+
+// settle closes the record of one intent as the tree says it ended.
+func (e *Engine) settle(ctx context.Context, o journal.Operation, done bool) error {
+	outcome := "absent_after_crash"
+	if !done {
+		if err := e.jrn.Abort(ctx, o.ID, "absent after a crash"); err != nil {
+			return err
+		}
+	} else {
+		outcome = "recovered"
+		d := o.Decision
+		r := op.Reply{Status: op.Done, Op: o.Op, OperationID: o.ID, RequestID: o.RequestID, Decision: &d, Effects: op.Effects(o.Steps), EffectsExecuted: true,
+			UndoCredential: e.keeper.Credential(o), Result: map[string]any{"recovered": true}}
+		if err := e.commit(ctx, o, r); err != nil {
+			return err
+		}
+	}
+	return e.relog(ctx, string(o.ID), func(r *audit.Record) { r.Outcome, r.Undo = outcome, done })
+}
+
+// relog puts the audit lines back that a crash kept from the log: that of one operation,
+// as it ended, or with no key all that are left.
+func (e *Engine) relog(ctx context.Context, key string, ended func(*audit.Record)) error {
+	left, err := e.jrn.Outbox(ctx)
+	if err != nil {
+		return err
+	}
+	for _, entry := range left {
+		if key != "" && entry.Key != key {
+			continue
+		}
+		line, err := audit.Parse(entry.Line)
+		if err != nil {
+			continue // the journal's own check names it
+		}
+		ended(&line)
+		if _, err := e.log.AppendUnique(entry.Key, line); err != nil {
+			return err
+		}
+		e.audited.add(entry.Key)
+	}
+	return nil
+}
+
+// sweep drops what lies in the store and belongs to no recorded operation: files staged
+// for a call that never got as far as its intent.
+func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
+	slots, err := w.Store.Slots()
+	if err != nil || len(slots) == 0 {
+		return err
+	}
+	named := map[string]bool{}
+	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: w.Key})
+	if err != nil {
+		return err
+	}
+	for _, o := range ops {
+		if o.State == journal.Aborted {
+			continue
+		}
+		for _, s := range o.Steps {
+			named[s.Slot], named[s.Copy] = true, true
+		}
+	}
+	for _, slot := range slots {
+		if !named[slot] {
+			if err := w.Store.Drop(slot); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Recover settles what was approved but had not ended when the daemon stopped: a file
+// change is executed if its intent was in the journal, else failed with nothing changed.
+// Nothing is run again. It replays the audit lines that a crash kept from the log.
+// Call it after all roots are added.
+func (e *Engine) Recover(ctx context.Context) error {
+	for _, state := range []string{"approved", "executing"} {
+		rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: state})
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if err := e.resume(ctx, row); err != nil {
+				return err
+			}
+		}
+	}
+	return e.relog(ctx, "", func(*audit.Record) {})
+}
+
+func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
+	if row.State == "approved" {
+		if err := e.jrn.Claim(ctx, row.ID); err != nil {
+			return err
+		}
+	}
+	state, reply, id := "failed", []byte(nil), op.ID("")
+	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: row.Root, Approval: row.ID, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(ops) == 1 && (ops[0].State == journal.Committed || ops[0].State == journal.Undone) {
+		state, reply, id = "executed", ops[0].Reply, ops[0].ID
+	}
+	if err := e.jrn.Finish(ctx, row.ID, state, id, reply); err != nil {
+		return err
+	}
+	if row, err = e.jrn.Approval(ctx, row.ID); err == nil {
+		e.ended(row)
+	}
+	return err
+}
+
+// prune drops what an expired operation kept for its undo.
+func (e *Engine) prune(ctx context.Context) {
+	gone, err := e.jrn.Expired(ctx, e.cfg.Now())
+	if err != nil {
+		return
+	}
+	for _, o := range gone {
+		w := e.byKey(o.Root)
+		if w == nil {
+			continue
+		}
+		if e.drop(ctx, w, o) == nil {
+			e.jrn.Dropped(ctx, o.ID)
+		}
+	}
+}
+
+// drop ends the slots of one operation, but for those that a later operation, which
+// undid or redid it, still names.
+func (e *Engine) drop(ctx context.Context, w *Workspace, o journal.Operation) error {
+	if o.UndoneBy != "" {
+		if later, err := e.jrn.Operation(ctx, o.UndoneBy); err == nil && e.cfg.Now().Before(later.Expires) {
+			return op.Fail(op.NotReady, "a later operation still needs it")
+		}
+	}
+	for _, s := range o.Steps {
+		for _, slot := range []string{s.Slot, s.Copy} {
+			if slot == "" {
+				continue
+			}
+			if err := w.Store.Drop(slot); err != nil && op.AsError(err).Code != op.NotFound {
+				return err
+			}
+		}
+	}
+	return nil
+}

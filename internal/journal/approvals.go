@@ -1,0 +1,193 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"holdpoint/op"
+)
+
+// States of an approval. Each step is one conditional update:
+// pending to approved, rejected, expired or cancelled; approved to executing, cancelled
+// or failed; executing to executed, failed or unknown.
+const (
+	Pending    = "pending"
+	Approved   = "approved"
+	Rejected   = "rejected"
+	Expired    = "expired"
+	Cancelled  = "cancelled"
+	Executing  = "executing"
+	Executed   = "executed"
+	FailedEnd  = "failed"
+	UnknownEnd = "unknown" // it ran, and nobody knows how far
+)
+
+// Pause as OnTimeout keeps a row open after its deadline.
+const Pause = "pause"
+
+// Approval is one held call.
+type Approval struct {
+	// Terms: written by AddApproval, never changed; triggers of the database see to it.
+	ID          op.ID
+	Created     time.Time
+	Deadline    time.Time // zero: none
+	OnTimeout   string    // reject, pause, auto_deny
+	Token       op.ID
+	Agent       string
+	Workflow    string
+	Session     string
+	Stage       string
+	Execution   string
+	RequestID   string // may be empty
+	Root        string
+	Op          op.Name
+	Request     []byte // the merged call, canonical JSON
+	CallDigest  string
+	Identity    string
+	Pins        []op.Pin
+	Card        []byte // JSON
+	ShownDigest string
+	Decision    op.Decision
+	Intent      string
+
+	// State.
+	State       string
+	Answer      *Answer // nil until a person answered
+	Operation   op.ID
+	CancelledBy string
+	Reply       []byte
+	Changed     time.Time
+	Seq         int64 // set by AddApproval
+
+	// For the outbox, in the same transaction; not part of the row.
+	AuditKey  string // the id when empty
+	AuditLine []byte // may be nil
+}
+
+// Answer is what a person said.
+type Answer struct {
+	Answer      string    `json:"answer"` // approve, reject
+	By          string    `json:"by"`
+	Token       op.ID     `json:"token"`
+	Note        string    `json:"note,omitempty"`
+	Remember    bool      `json:"remember,omitempty"`
+	At          time.Time `json:"at"`
+	ShownDigest string    `json:"shown_digest,omitempty"`
+}
+
+// Due reports whether the time to answer or to start has passed. It asks no sweeper.
+func (a Approval) Due(now time.Time) bool {
+	return !a.Deadline.IsZero() && a.OnTimeout != Pause && now.After(a.Deadline)
+}
+
+func (a Approval) terms() []any {
+	return []any{string(a.ID), nanos(a.Created), nanos(a.Deadline), a.OnTimeout, string(a.Token), a.Agent, a.Workflow, a.Session, a.Stage,
+		a.Execution, a.RequestID, a.Root, string(a.Op), full(a.Request), a.CallDigest, a.Identity, asJSON(a.Pins), full(a.Card),
+		a.ShownDigest, asJSON(a.Decision), a.Intent}
+}
+
+func (a Approval) state() []any {
+	answer := ""
+	if a.Answer != nil {
+		answer = asJSON(a.Answer)
+	}
+	return []any{a.State, answer, string(a.Operation), a.CancelledBy, nanos(a.Changed), full(a.Reply)}
+}
+
+func approvalOf(r row) (Approval, error) {
+	a := Approval{Seq: r.seq}
+	c := cells{v: r.terms}
+	a.ID, a.Created, a.Deadline, a.OnTimeout, a.Token = c.id(), c.when(), c.when(), c.str(), c.id()
+	a.Agent, a.Workflow, a.Session, a.Stage, a.Execution, a.RequestID = c.str(), c.str(), c.str(), c.str(), c.str(), c.str()
+	a.Root, a.Op, a.Request, a.CallDigest, a.Identity = c.str(), op.Name(c.str()), c.blob(), c.str(), c.str()
+	c.json(&a.Pins)
+	a.Card, a.ShownDigest = c.blob(), c.str()
+	c.json(&a.Decision)
+	a.Intent = c.str()
+	s := cells{v: r.state}
+	a.State = s.str()
+	s.json(&a.Answer)
+	a.Operation, a.CancelledBy, a.Changed, a.Reply = s.id(), s.str(), s.when(), s.blob()
+	if c.err != nil || s.err != nil {
+		return a, corrupt(approvals, r.seq, string(a.ID))
+	}
+	return a, nil
+}
+
+// AddApproval records a held call as pending. DURABLE.
+func (j *Journal) AddApproval(ctx context.Context, a Approval) error {
+	if a.ID == "" || a.Op == "" {
+		return op.Fail(op.Internal, "an approval without an id or an operation cannot be recorded")
+	}
+	now := j.now()
+	if a.Created.IsZero() {
+		a.Created = now
+	}
+	a.State, a.Answer, a.Operation, a.CancelledBy, a.Reply, a.Changed = Pending, nil, "", "", nil, now
+	terms, state := a.terms(), a.state()
+	return j.write(ctx, durable, func(t *tx) error {
+		if a.RequestID != "" {
+			if _, err := t.stateOf(ledger, receiptName(a.Token, a.RequestID)); err == nil {
+				return reused()
+			} else if op.AsError(err).Code != op.NotFound {
+				return err
+			}
+			if err := t.receipt(Receipt{Token: a.Token, RequestID: a.RequestID, CallDigest: a.CallDigest, Approval: a.ID}); err != nil {
+				return err
+			}
+		}
+		if _, err := t.insert(approvals, terms, state); err != nil {
+			return err
+		}
+		return t.audit(a.AuditKey, a.ID, a.AuditLine)
+	})
+}
+
+// Approval returns one row, checked; op.NotFound, op.StateCorrupt as Operation.
+func (j *Journal) Approval(ctx context.Context, id op.ID) (Approval, error) {
+	r, err := j.one(ctx, approvals, string(id))
+	if err != nil {
+		return Approval{}, err
+	}
+	return approvalOf(r)
+}
+
+// ApprovalFilter picks rows. Zero fields pick all.
+type ApprovalFilter struct {
+	State string
+	Token op.ID
+	Root  string
+	Limit int // 0 is no limit
+}
+
+// Approvals returns what a filter picks, oldest first; damaged rows as Operations.
+func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error) {
+	var where []string
+	var args []any
+	for _, c := range []struct{ column, value string }{{"state", f.State}, {"token", string(f.Token)}, {"root", f.Root}} {
+		if c.value != "" {
+			where = append(where, c.column+" = ?")
+			args = append(args, c.value)
+		}
+	}
+	rest := "ORDER BY seq"
+	if len(where) > 0 {
+		rest = "WHERE " + strings.Join(where, " AND ") + " " + rest
+	}
+	if f.Limit > 0 {
+		rest += fmt.Sprintf(" LIMIT %d", f.Limit)
+	}
+	rows, err := j.many(ctx, approvals, rest, args...)
+	out := make([]Approval, 0, len(rows))
+	for _, r := range rows {
+		a, bad := approvalOf(r)
+		if bad != nil {
+			err = bad
+			continue
+		}
+		out = append(out, a)
+	}
+	return out, err
+}

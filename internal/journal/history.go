@@ -1,0 +1,104 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"holdpoint/op"
+)
+
+// Filter picks operations. Zero fields pick all.
+type Filter struct {
+	Root     string
+	Token    op.ID
+	Agent    string
+	Session  string
+	Approval op.ID  // the held call that it executed
+	Path     string // a step's path or destination is this or lies below it
+	Since    time.Time
+	State    OpState
+	Limit    int   // 0 is no limit
+	Before   int64 // only numbers below: the last Seq of the page before
+}
+
+// Operation returns one operation, checked against its digests; op.NotFound when there is
+// none, op.StateCorrupt naming it when it is not as it was written.
+func (j *Journal) Operation(ctx context.Context, id op.ID) (Operation, error) {
+	r, err := j.one(ctx, operations, string(id))
+	if err != nil {
+		return Operation{}, err
+	}
+	o, diff, err := operationOf(r)
+	if err != nil || diff == 0 {
+		return o, err
+	}
+	var digest []byte
+	err = j.readError(operations, j.read.diff.QueryRowContext(ctx, r.seq).Scan(&o.Diff, &digest))
+	if errors.Is(err, op.NotFound) || err == nil && (int64(len(o.Diff)) != diff || !bytes.Equal(digest, j.digest("diff", r.seq, []any{o.Diff}))) {
+		err = corrupt(operations, r.seq, string(id))
+	}
+	return o, err
+}
+
+// Operations returns what a filter picks, newest first, without diffs. When rows are
+// damaged it returns the others together with op.StateCorrupt naming the first.
+func (j *Journal) Operations(ctx context.Context, f Filter) ([]Operation, error) {
+	var where []string
+	var args []any
+	add := func(condition string, values ...any) {
+		where = append(where, condition)
+		args = append(args, values...)
+	}
+	for _, c := range []struct{ column, value string }{{"root", f.Root}, {"token", string(f.Token)}, {"agent", f.Agent}, {"session", f.Session}, {"approval", string(f.Approval)}, {"state", string(f.State)}} {
+		if c.value != "" {
+			add(c.column+" = ?", c.value)
+		}
+	}
+	if f.Path != "" && f.Path != "." {
+		// '0' is the byte after '/', so the range holds what lies below and nothing else.
+		add("seq IN (SELECT seq FROM op_paths WHERE path = ? OR (path >= ? AND path < ?))", f.Path, f.Path+"/", f.Path+"0")
+	}
+	if !f.Since.IsZero() {
+		add("created >= ?", nanos(f.Since))
+	}
+	if f.Before > 0 {
+		add("seq < ?", f.Before)
+	}
+	rest := "ORDER BY seq DESC"
+	if len(where) > 0 {
+		rest = "WHERE " + strings.Join(where, " AND ") + " " + rest
+	}
+	if f.Limit > 0 {
+		rest += " LIMIT ?"
+		args = append(args, f.Limit)
+	}
+	return j.operations(ctx, rest, args...)
+}
+
+// Unsettled returns the intents whose end is not recorded, in the order of recording.
+func (j *Journal) Unsettled(ctx context.Context) ([]Operation, error) {
+	return j.operations(ctx, "WHERE state = 'intent' ORDER BY seq")
+}
+
+// Expired returns what was done or undone, whose time to be undone has passed, and which
+// still keeps something for undo; oldest first.
+func (j *Journal) Expired(ctx context.Context, now time.Time) ([]Operation, error) {
+	return j.operations(ctx, "WHERE dropped = 0 AND expires > 0 AND expires <= ? AND state IN ('committed', 'undone') ORDER BY seq", nanos(now))
+}
+
+func (j *Journal) operations(ctx context.Context, rest string, args ...any) ([]Operation, error) {
+	rows, err := j.many(ctx, operations, rest, args...)
+	out := make([]Operation, 0, len(rows))
+	for _, r := range rows {
+		o, _, bad := operationOf(r)
+		if bad != nil {
+			err = errors.Join(err, bad)
+			continue
+		}
+		out = append(out, o)
+	}
+	return out, err
+}

@@ -1,0 +1,52 @@
+package journal
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"holdpoint/op"
+)
+
+// fresh makes a new state, closed at the end of the test.
+func fresh(t testing.TB) *Journal {
+	t.Helper()
+	j := open(t, filepath.Join(t.TempDir(), "state"))
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func open(t testing.TB, dir string) *Journal {
+	t.Helper()
+	j, err := Open(dir, Options{CreatedOK: true})
+	if err != nil {
+		t.Fatalf("open: %v (%v)", err, op.AsError(err).Err)
+	}
+	return j
+}
+
+// sample is an operation with something in every term.
+func sample(j *Journal, requestID string) Operation {
+	file := op.State{Kind: op.File, Hash: "blake3:aa", Size: 10, Mode: "0644"}
+	return Operation{ID: j.NewID("op_"), Root: "root1", Op: op.EditFile, Token: "tk_1", Agent: "agent", Workflow: "wf", Session: "s1", Stage: "st", Execution: "ex",
+		RequestID: requestID, CallDigest: "blake3:cc", Decision: op.Decision{Verdict: op.Auto, Reason: op.ReasonLowImpact, Also: []op.Reason{}, Tier: op.T2, Pinned: true},
+		Steps: []op.Step{
+			{Do: op.Swap, Path: "src/a.go", Slot: "slot1", Before: file, After: op.State{Kind: op.File, Hash: "blake3:bb", Size: 11, Mode: "0644"}, Inode: 7},
+			{Do: op.Move, Path: "old\xff", To: "dir/new", Before: op.State{Kind: op.Symlink, Target: "to\xfe", Hash: "blake3:dd"}, Copy: "c\xfd"},
+		},
+		Intent: "change \x00 a", Created: time.Unix(1700000000, 123456789).UTC(), Expires: time.Unix(1800000000, 0).UTC(), Diff: []byte("--- a\n+++ b\n")}
+}
+
+func TestSmoke(t *testing.T) {
+	j := fresh(t)
+	o := sample(j, "r1")
+	if err := j.Begin(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	got, err := j.Operation(t.Context(), o.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", got)
+	t.Log(j.Check(t.Context()))
+}

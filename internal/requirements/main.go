@@ -1,0 +1,52 @@
+// Command requirements says which requirement ids the tests cover, which do not apply and
+// which are open. It believes the names of tests; whether a test that carries an id really
+// shows the requirement is for the reader of the test to judge.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run returns 0, 1 when the lists and the tests contradict each other, and 2 for wrong use.
+func run(args []string, out, errs io.Writer) int {
+	flags := flag.NewFlagSet("requirements", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	verbose := flags.Bool("v", false, "list every id with its tests")
+	onlyOpen := flags.Bool("open", false, "list only the ids that are open or covered in part")
+	root := flags.String("root", ".", "the module's directory")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	list, err := readLists(filepath.Join(*root, "testdata", "requirements"))
+	if err != nil {
+		fmt.Fprintln(errs, err)
+		return 1
+	}
+	claims, err := scan(*root)
+	if err != nil {
+		fmt.Fprintln(errs, err)
+		return 1
+	}
+	faults := list.join(claims)
+	switch {
+	case *onlyOpen:
+		list.printOpen(out)
+	case *verbose:
+		list.printAll(out)
+	default:
+		list.printCounts(out)
+	}
+	for _, f := range faults {
+		fmt.Fprintln(errs, f)
+	}
+	if len(faults) > 0 {
+		return 1
+	}
+	return 0
+}

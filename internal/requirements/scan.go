@@ -1,0 +1,141 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// claim is a test's word that it shows one requirement, or a part of it.
+type claim struct {
+	id   string
+	part bool
+	name string // of the test
+	at   string // file:line
+}
+
+var (
+	ids  = regexp.MustCompile(`[CIUXDS][1-9][0-9]*`)
+	head = regexp.MustCompile(`^` + ids.String() + `(?:(?:, ?| )` + ids.String() + `)*( \(part\))?(?: |$)`)
+)
+
+// parse takes the ids at the start of a test's name, "C12 ..." or "C12, I30 ..." or with
+// "(part)" after them where the test shows only a part of the requirement.
+func parse(name, at string) (out []claim) {
+	m := head.FindStringSubmatch(name)
+	if m == nil {
+		return nil
+	}
+	for _, id := range ids.FindAllString(m[0], -1) {
+		out = append(out, claim{id, m[1] != "", name, at})
+	}
+	return out
+}
+
+// scan reads every test file and every script below root.
+func scan(root string) (claims []claim, err error) {
+	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && p != root && strings.HasPrefix(d.Name(), ".") {
+			return fs.SkipDir
+		}
+		rel, _ := filepath.Rel(root, p)
+		rel = filepath.ToSlash(rel)
+		switch inData := strings.Contains("/"+rel, "/testdata/"); {
+		case strings.HasPrefix(rel, "internal/requirements/"):
+			return nil // its own tests name ids as examples
+		case !inData && strings.HasSuffix(rel, "_test.go"):
+			found, err := scanGo(p, rel)
+			claims = append(claims, found...)
+			return err
+		case inData && strings.HasSuffix(rel, ".txtar"):
+			found, err := scanScript(p, rel)
+			claims = append(claims, found...)
+			return err
+		}
+		return nil
+	})
+	return claims, err
+}
+
+// scanGo takes the names given to Run. Where a name comes from a table, the names are the
+// string literals of the file's tables that begin as a name with an id does.
+func scanGo(path, rel string) (claims []claim, err error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	take := func(e ast.Expr) bool {
+		for {
+			if sum, ok := e.(*ast.BinaryExpr); ok {
+				e = sum.X // "C12 "+name
+			} else if call, ok := e.(*ast.CallExpr); ok && len(call.Args) > 0 {
+				e = call.Args[0] // fmt.Sprintf("C12 %s", name)
+			} else {
+				break
+			}
+		}
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return false
+		}
+		name, err := strconv.Unquote(lit.Value)
+		if err == nil {
+			claims = append(claims, parse(name, rel+":"+strconv.Itoa(set.Position(lit.Pos()).Line))...)
+		}
+		return true
+	}
+	tables := false
+	ast.Inspect(file, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 {
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
+				tables = !take(call.Args[0]) || tables
+			}
+		}
+		return true
+	})
+	if !tables {
+		return claims, nil
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		table, ok := n.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		for _, e := range table.Elts {
+			if kv, ok := e.(*ast.KeyValueExpr); ok {
+				take(kv.Key) // map[string]...{"C12 ...": ...}
+				e = kv.Value
+			}
+			take(e)
+		}
+		return true
+	})
+	return claims, nil
+}
+
+// scanScript takes the lines "# id: C12, C13" of a script's comment.
+func scanScript(path, rel string) (claims []claim, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for n, line := range strings.Split(string(text), "\n") {
+		if strings.HasPrefix(line, "-- ") && strings.HasSuffix(line, " --") {
+			break // the files of the archive begin
+		}
+		if list, ok := strings.CutPrefix(line, "# id: "); ok {
+			claims = append(claims, parse(strings.TrimSpace(list), rel+":"+strconv.Itoa(n+1))...)
+		}
+	}
+	return claims, nil
+}

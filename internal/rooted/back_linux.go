@@ -1,0 +1,226 @@
+package rooted
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"holdpoint/op"
+)
+
+// backward takes back what was done, last first, and gives the error to answer: the cause,
+// with what had to be left as others made it, or unknown_outcome where a step still stands.
+func (h *Held) backward(ctx context.Context, cause error) error {
+	h.guard("before back")
+	h.report.Kept = nil
+	var notes, stuck []string
+	for i := len(h.acts) - 1; i >= 0; i-- {
+		a := h.acts[i]
+		if !a.done {
+			continue
+		}
+		note, err := h.back(ctx, a)
+		if note != "" {
+			notes = append(notes, note)
+		}
+		if err != nil {
+			stuck = append(stuck, op.Escape(string(a.step.Path))+": "+op.AsError(fail(err, a.step.Path)).Message)
+		}
+	}
+	if err := h.syncNames(); err != nil {
+		stuck = append(stuck, "the directories could not be synced")
+	}
+	if len(stuck) > 0 {
+		return op.Fail(op.UnknownOutcome, "the change failed and could not be taken back: "+strings.Join(stuck, "; ")).
+			Do("a person should look at these paths; a restart tries again").Because(cause)
+	}
+	for _, a := range h.acts {
+		a.done = false
+	}
+	h.dropCopies()
+	e := *op.AsError(cause)
+	if len(notes) > 0 {
+		e.Hint = strings.TrimSpace(e.Hint + " (" + strings.Join(notes, "; ") + ")")
+	}
+	return &e
+}
+
+// back takes one step back. A note says what stays as others made it since; an error that
+// the step still stands.
+func (h *Held) back(ctx context.Context, a *act) (note string, err error) {
+	switch a.step.Do {
+	case op.Swap:
+		return h.unswap(ctx, a)
+	case op.Place:
+		return h.unplace(ctx, a)
+	case op.Take:
+		return h.s.putBack(a.step.Slot, a.from, a.step.Path)
+	case op.Move:
+		return moveBack(a)
+	case op.MakeDir:
+		return unmake(a.from, a.oursInfo, a.step.Path)
+	default:
+		if err := remake(a.from, a.gone); err != nil && err != unix.EEXIST {
+			return "", err
+		}
+		return "", nil
+	}
+}
+
+func (h *Held) unswap(ctx context.Context, a *act) (string, error) {
+	ours, err := h.s.swapBack(a.from, a.step.Slot, a.oursInfo)
+	switch {
+	case err == unix.ENOENT:
+		kept, err := h.s.keep(a.step.Slot)
+		return "somebody removed " + op.Escape(string(a.step.Path)) + " meanwhile, its last version is kept in the store as " + kept, err
+	case err != nil || !ours:
+		return "", err
+	}
+	return h.keepIfWritten(ctx, a)
+}
+
+// swapBack exchanges the slot and the target until what comes out is what was last put
+// in, so that the newest version by others ends at the target. It reports whether what
+// came out is mine, the thing whose place this was; the caller holds a handle on that.
+// ENOENT: the target was removed meanwhile, and the slot holds what stood there before.
+func (s *Store) swapBack(at place, slot string, mine Info) (bool, error) {
+	var held []int // an inode number is good for comparison only while its file is held
+	defer func() {
+		for _, fd := range held {
+			closeFD(fd)
+		}
+	}()
+	open := func() (Info, error) {
+		fd, err := s.in.open(s.fd, slot, unix.O_PATH)
+		if err != nil {
+			return Info{}, err
+		}
+		held = append(held, fd)
+		i, _, err := lookAt(fd, "")
+		return i, err
+	}
+	expect := mine
+	for range 2 * maxBusy {
+		puts, err := open()
+		if err != nil {
+			return false, err
+		}
+		if err := rename(at.dir, at.name, s.fd, slot, unix.RENAME_EXCHANGE); err != nil {
+			return false, err
+		}
+		out, err := open()
+		if err != nil {
+			return false, err
+		}
+		if out.same(expect) {
+			return out.same(mine), nil
+		}
+		expect = puts
+	}
+	return false, unix.EAGAIN
+}
+
+func (h *Held) unplace(ctx context.Context, a *act) (string, error) {
+	err := rename(a.from.dir, a.from.name, h.s.fd, a.step.Slot, unix.RENAME_NOREPLACE)
+	if err == unix.ENOENT {
+		return op.Escape(string(a.step.Path)) + " was already removed by somebody else", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	now, _, err := lookAt(h.s.fd, a.step.Slot)
+	if err != nil {
+		return "", err
+	}
+	if !now.same(a.oursInfo) { // somebody replaced ours; theirs goes where it was
+		return h.s.putBack(a.step.Slot, a.from, a.step.Path)
+	}
+	return h.keepIfWritten(ctx, a)
+}
+
+// putBack renames a slot to an absent path. If something newer stands there, that stays
+// and the store keeps what was taken.
+func (s *Store) putBack(slot string, at place, p op.Path) (string, error) {
+	err := rename(s.fd, slot, at.dir, at.name, unix.RENAME_NOREPLACE)
+	if err != unix.EEXIST && err != unix.ENOENT {
+		return "", err
+	}
+	kept, err := s.keep(slot)
+	return "something newer stands at " + op.Escape(string(p)) + ", the earlier version is kept in the store as " + kept, err
+}
+
+func moveBack(a *act) (string, error) {
+	now, _, err := lookAt(a.to.dir, a.to.name)
+	if err == unix.ENOENT || err == nil && !now.same(a.came) {
+		return "what was moved to " + op.Escape(string(a.step.To)) + " was already replaced or removed by somebody else", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", rename(a.to.dir, a.to.name, a.from.dir, a.from.name, unix.RENAME_NOREPLACE)
+}
+
+// unmake removes a directory that we made, if it still is that and empty.
+func unmake(at place, made Info, p op.Path) (string, error) {
+	now, _, err := lookAt(at.dir, at.name)
+	if err == unix.ENOENT || err == nil && !now.same(made) {
+		return "", nil
+	}
+	if err == nil {
+		err = unix.Unlinkat(at.dir, at.name, unix.AT_REMOVEDIR)
+	}
+	switch err {
+	case unix.ENOTEMPTY, unix.EEXIST:
+		return "the new directory " + op.Escape(string(p)) + " stays, somebody put something into it", nil
+	case unix.ENOENT:
+		return "", nil
+	}
+	return "", err
+}
+
+// keepIfWritten looks whether somebody wrote into our file while it stood in the
+// workspace. Those bytes are theirs: the file gets a slot of its own, which nobody drops
+// with ours, unless the slot is an earlier step's pre-image and stays anyway.
+func (h *Held) keepIfWritten(ctx context.Context, a *act) (string, error) {
+	if a.oursInfo.Kind != op.File || a.step.After.Hash == "" {
+		return "", nil
+	}
+	fd, err := reopen(a.ours, unix.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	defer closeFD(fd)
+	leased := lease(fd)
+	time.Sleep(settleTime)
+	is, _, err := hashFD(ctx, fd, a.oursInfo.Size)
+	if err != nil {
+		return "", err
+	}
+	quiet := leased != unix.EAGAIN && (leased != nil || leaseStands(fd))
+	if is == a.step.After.Hash && quiet {
+		return "", nil
+	}
+	slot := a.step.Slot
+	if a.fresh {
+		if slot, err = h.s.keep(slot); err != nil {
+			return "", err
+		}
+	}
+	h.report.Late = append(h.report.Late, Late{Step: a.index, Path: a.step.Path, Was: a.step.After.Hash, Is: is, Slot: slot})
+	return "somebody wrote into the new " + op.Escape(string(a.step.Path)) + " before it was taken back, that version is kept in the store as " + slot, nil
+}
+
+// keep moves what a slot holds to a name that no step knows, and gives that name.
+func (s *Store) keep(slot string) (string, error) {
+	s.forget(slot)
+	for i := range 10 {
+		name := slot + keptSuffix + strconv.Itoa(i)
+		if err := rename(s.fd, slot, s.fd, name, unix.RENAME_NOREPLACE); err != unix.EEXIST {
+			return name, err
+		}
+	}
+	return "", unix.EEXIST
+}

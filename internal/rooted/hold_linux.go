@@ -1,0 +1,198 @@
+package rooted
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"holdpoint/op"
+)
+
+// Held is a list of steps whose preconditions were checked, with the handles, leases and
+// locks that keep them checkable. One goroutine uses it; Close gives everything back.
+type Held struct {
+	r      *Root
+	s      *Store
+	o      HoldOptions
+	acts   []*act
+	unlock func()
+	last   time.Time // of the last rename that put a leased file away
+	report Report
+}
+
+// act is one step with what is held for it.
+type act struct {
+	step     op.Step
+	index    int
+	later    bool // stands on an earlier step: opened and checked when its turn comes
+	from, to place
+	was      int  // path handle on what stands at Path before
+	file     int  // reading handle on it, which bears the lease
+	info     Info // of it
+	leased   bool
+	seen     memo // of a directory that is taken or moved
+	ours     int  // path handle on what is staged
+	oursInfo Info
+	copied   bool // Hold made step.Copy
+	fresh    bool // what is staged was staged in this run, and is not the pre-image of another step
+	done     bool // the rename happened
+	came     Info // what came out
+	gone     removed
+}
+
+// place is a name in a held directory.
+type place struct {
+	dir  int
+	name string
+}
+
+const (
+	defaultWait = 200 * time.Millisecond
+	settleTime  = 100 * time.Microsecond // by then a writer that raced the exchange shows in the lease
+)
+
+// Hold checks every step's precondition once more, by handle, and takes what must be held
+// until the change: first the locks of this process on all paths (ctx bounds the wait),
+// then handles on parents and targets, and a lease on each file that is to be swapped or
+// taken. Drift is stale_precondition and changes nothing. A step that stands on an earlier
+// one is checked in Apply when its turn comes.
+func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOptions) (*Held, error) {
+	if o.WaitWriter == 0 {
+		o.WaitWriter = defaultWait
+	}
+	if err := checkSteps(steps); err != nil {
+		return nil, err
+	}
+	unlock, err := r.locks.lock(ctx, claims(steps))
+	if err != nil {
+		return nil, err
+	}
+	h := &Held{r: r, s: s, o: o, unlock: unlock}
+	for i, step := range steps {
+		h.acts = append(h.acts, newAct(step, i, standsOn(step, steps[:i])))
+	}
+	for _, a := range h.acts {
+		if a.later {
+			continue
+		}
+		if err := h.prepare(ctx, a); err != nil {
+			h.dropCopies()
+			h.Close()
+			return nil, fail(err, a.step.Path)
+		}
+	}
+	h.guard("held")
+	return h, nil
+}
+
+func newAct(step op.Step, i int, later bool) *act {
+	return &act{step: step, index: i, later: later, from: place{dir: none}, to: place{dir: none}, was: none, file: none, ours: none}
+}
+
+// checkSteps refuses lists that no plan of ours makes.
+func checkSteps(steps []op.Step) error {
+	bad := func(s op.Step, why string) error { return op.Fail(op.Internal, "a step "+why).At(s.Path) }
+	for _, s := range steps {
+		slotted := s.Do == op.Swap || s.Do == op.Place || s.Do == op.Take
+		hashed := s.Before.Kind == op.File || s.Before.Kind == op.Symlink
+		switch {
+		case s.Path == "" || s.Path == ".":
+			return op.Fail(op.InvalidPath, "the root itself is never replaced, moved or removed").At(s.Path)
+		case slotted && checkSlot(s.Slot, len(keptSuffix)+2) != nil:
+			return bad(s, "has no usable slot")
+		case s.Do == op.Swap && s.Before.Kind != op.File:
+			return bad(s, "swaps what is not a file")
+		case (s.Do == op.Swap || s.Do == op.Take || s.Do == op.Move) && hashed && s.Before.Hash == "":
+			return bad(s, "has no hash of what it changes")
+		case s.Do == op.Move && (s.To == "" || s.To == "."):
+			return bad(s, "moves to nowhere")
+		case s.Do == op.Move && s.To.Within(s.Path):
+			return op.Fail(op.IntoItself, "a directory cannot be moved below itself").At(s.Path)
+		case !slices.Contains([]op.Act{op.Swap, op.Place, op.Take, op.Move, op.MakeDir, op.RemoveDir}, s.Do):
+			return bad(s, "is of no known kind")
+		}
+	}
+	return nil
+}
+
+// standsOn reports whether an earlier step changes what this one begins with.
+func standsOn(s op.Step, earlier []op.Step) bool {
+	touches := func(a, b op.Path) bool { return b != "" && (a.Within(b) || b.Within(a)) }
+	for _, e := range earlier {
+		if touches(s.Path, e.Path) || touches(s.Path, e.To) || s.To != "" && (touches(s.To, e.Path) || touches(s.To, e.To)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Steps gives the steps as they must go on record: with the inodes and the copies that
+// Hold found out. Steps that stood on earlier ones have theirs only after Apply.
+func (h *Held) Steps() []op.Step {
+	out := make([]op.Step, len(h.acts))
+	for i, a := range h.acts {
+		out[i] = a.step
+	}
+	return out
+}
+
+// Late hashes every pre-image again and lists those that somebody wrote to after they had
+// left their name. Ask at commit; Store.Verify asks later.
+func (h *Held) Late(ctx context.Context) []Late {
+	var out []Late
+	for i, a := range h.acts {
+		if !a.done {
+			continue
+		}
+		if l, err := h.s.Verify(ctx, a.step); err == nil && l != nil {
+			l.Step = i
+			out = append(out, *l)
+		}
+	}
+	return out
+}
+
+// Close gives leases, handles and locks back. Close it once.
+func (h *Held) Close() {
+	for _, a := range h.acts {
+		if a.leased {
+			unlease(a.file)
+		}
+		for _, fd := range []int{a.file, a.was, a.ours, a.from.dir, a.to.dir} {
+			closeFD(fd)
+		}
+	}
+	h.acts = nil
+	h.unlock()
+}
+
+// dropCopies removes the independent copies of a Hold or Apply that came to nothing.
+func (h *Held) dropCopies() {
+	for _, a := range h.acts {
+		if a.copied && !a.done {
+			_ = h.s.Drop(a.step.Copy)
+		}
+	}
+}
+
+func (h *Held) guard(point string) {
+	if h.o.Guard != nil {
+		h.o.Guard(point)
+	}
+}
+
+// Verify tells whether the pre-image that a Swap or Take left in its slot still has the
+// bytes that were recorded. Nil: it has, or the step leaves none.
+func (s *Store) Verify(ctx context.Context, step op.Step) (*Late, error) {
+	if step.Do != op.Swap && step.Do != op.Take || step.Before.Hash == "" {
+		return nil, nil
+	}
+	now, err := s.State(ctx, step.Slot)
+	if err != nil {
+		return nil, err
+	}
+	if now.Kind == step.Before.Kind && now.Hash == step.Before.Hash {
+		return nil, nil
+	}
+	return &Late{Path: step.Path, Was: step.Before.Hash, Is: now.Hash, Slot: step.Slot}, nil
+}

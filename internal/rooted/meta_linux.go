@@ -1,0 +1,220 @@
+package rooted
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"holdpoint/op"
+)
+
+const (
+	aclAccess  = "system.posix_acl_access"
+	aclDefault = "system.posix_acl_default"
+)
+
+// Inode flags a person can set and that mean something for the next file at this name:
+// compressed, synchronous, no dump, no atime, journalled data, no copy-on-write, DAX.
+const carriedFlags = 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x800000 | 0x2000000
+
+// madeByKernel are attributes computed from the bytes, wrong on any other file.
+var madeByKernel = []string{"security.ima", "security.evm"}
+
+func fdName(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+func noXattr(err error) bool {
+	return err == unix.ENODATA || err == unix.EOPNOTSUPP || err == unix.ENOSYS
+}
+
+// carry makes the new file fd like what like stands for, or answers metadata_loss naming
+// what cannot be carried.
+func carry(fd int, like *Node) error {
+	if like.Info.Frozen {
+		return op.Fail(op.PermissionDenied, "the file is immutable or append-only").At(like.Path).Do("its owner has to clear that flag first")
+	}
+	src, err := like.reader()
+	if err != nil {
+		return err
+	}
+	defer closeFD(src)
+	want, _, err := lookAt(src, "")
+	if err != nil {
+		return fail(err, like.Path)
+	}
+	var lost []string
+	if err := own(fd, want); err != nil {
+		lost = append(lost, "owner")
+	}
+	if err := unix.Fchmod(fd, want.Mode); err != nil { // after chown, which clears setuid
+		lost = append(lost, "mode")
+	}
+	lost = append(lost, carryAttributes(fd, src)...)
+	if !carryFlags(fd, src) {
+		lost = append(lost, "inode flags")
+	}
+	got, _, err := lookAt(fd, "")
+	if err != nil {
+		return fail(err, like.Path)
+	}
+	if got.Mode != want.Mode && !slices.Contains(lost, "mode") {
+		lost = append(lost, "mode "+want.ModeString())
+	}
+	if len(lost) > 0 {
+		return op.Fail(op.MetadataLoss, "a new version of the file would lose its "+strings.Join(lost, ", ")).At(like.Path).
+			Do("let the file's owner make this change, or run the daemon as that user")
+	}
+	return nil
+}
+
+// own sets owner and group where they differ.
+func own(fd int, want Info) error {
+	got, _, err := lookAt(fd, "")
+	if err != nil || got.UID == want.UID && got.GID == want.GID {
+		return err
+	}
+	return unix.Fchown(fd, int(want.UID), int(want.GID))
+}
+
+// carryAttributes copies extended attributes, ACLs among them, removes what the store
+// added, and names what did not get across.
+func carryAttributes(fd, src int) (lost []string) {
+	want, err := attributes(src)
+	if err != nil {
+		return []string{"extended attributes"}
+	}
+	have, err := attributes(fd)
+	if err != nil {
+		return []string{"extended attributes"}
+	}
+	for name := range have {
+		if _, wanted := want[name]; !wanted && name != "security.selinux" {
+			_ = unix.Fremovexattr(fd, name)
+		}
+	}
+	for name, value := range want {
+		if got, there := have[name]; there && got == value || slices.Contains(madeByKernel, name) {
+			continue
+		}
+		if err := unix.Fsetxattr(fd, name, []byte(value), 0); err != nil {
+			lost = append(lost, "attribute "+op.Escape(name))
+		}
+	}
+	slices.Sort(lost)
+	return lost
+}
+
+func attributes(fd int) (map[string]string, error) {
+	list, err := grow(func(b []byte) (int, error) { return unix.Flistxattr(fd, b) })
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	out := map[string]string{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		v, err := grow(func(b []byte) (int, error) { return unix.Fgetxattr(fd, name, b) })
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			out[name] = string(v)
+		}
+	}
+	return out, nil
+}
+
+// grow calls get with a buffer large enough; nil where there is nothing of the kind.
+func grow(get func([]byte) (int, error)) ([]byte, error) {
+	b := make([]byte, 256)
+	for {
+		n, err := get(b)
+		switch {
+		case err == unix.ERANGE && len(b) < 1<<20:
+			b = make([]byte, 4*len(b))
+		case noXattr(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		default:
+			return b[:n], nil
+		}
+	}
+}
+
+// carryFlags reports whether the file ends up with the same inode flags.
+func carryFlags(fd, src int) bool {
+	want, err := unix.IoctlGetUint32(src, unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return true // no such thing here
+	}
+	have, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
+	if err != nil || (want^have)&carriedFlags == 0 {
+		return err == nil
+	}
+	return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(have&^carriedFlags|want&carriedFlags)) == nil
+}
+
+// asCreated makes the new file what a plain create in dir would have made of it: the
+// directory's group where it is setgid, and its default ACL.
+func asCreated(fd int, dir *Node, perm uint32) error {
+	if dir.Info.Mode&unix.S_ISGID != 0 {
+		got, _, err := lookAt(fd, "")
+		if err != nil {
+			return fail(err, dir.Path)
+		}
+		if got.GID != dir.Info.GID {
+			if err := unix.Fchown(fd, -1, int(dir.Info.GID)); err != nil {
+				return op.Fail(op.MetadataLoss, "a new file would lose the group that its directory gives").At(dir.Path).Because(err)
+			}
+		}
+	}
+	acl, err := grow(func(b []byte) (int, error) { return unix.Getxattr(fdName(dir.self), aclDefault, b) })
+	if err != nil {
+		return fail(err, dir.Path)
+	}
+	if len(acl) == 0 {
+		return nil
+	}
+	mode, ok := narrowACL(acl, perm)
+	if ok {
+		if err = unix.Fsetxattr(fd, aclAccess, acl, 0); err == nil || noXattr(err) {
+			err = unix.Fchmod(fd, mode)
+		}
+	}
+	if !ok || err != nil {
+		return op.Fail(op.MetadataLoss, "a new file would lose the ACL that its directory gives").At(dir.Path).Because(err)
+	}
+	return nil
+}
+
+// narrowACL takes from an inherited ACL, in place, what the create's mode does not ask
+// for, as the kernel does, and gives the mode that results. The form is that of the
+// attribute: a version word, then tag, permission and id of each entry.
+func narrowACL(acl []byte, perm uint32) (mode uint32, ok bool) {
+	const userObj, groupObj, mask, other = 0x01, 0x04, 0x10, 0x20
+	if len(acl) < 4 || (len(acl)-4)%8 != 0 || binary.LittleEndian.Uint32(acl) != 2 {
+		return 0, false
+	}
+	at := map[uint16]int{}
+	for i := 4; i < len(acl); i += 8 {
+		at[binary.LittleEndian.Uint16(acl[i:])] = i + 2
+	}
+	class := func(tag uint16, shift uint32) {
+		i, there := at[tag]
+		if !there {
+			return
+		}
+		p := binary.LittleEndian.Uint16(acl[i:]) & uint16(perm>>shift&7)
+		binary.LittleEndian.PutUint16(acl[i:], p)
+		mode |= uint32(p) << shift
+	}
+	class(userObj, 6)
+	if _, masked := at[mask]; masked {
+		class(mask, 3)
+	} else {
+		class(groupObj, 3)
+	}
+	class(other, 0)
+	return mode, true
+}

@@ -1,0 +1,89 @@
+//go:build !linux
+
+package rooted
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"holdpoint/op"
+)
+
+func unsupported() error {
+	return op.Fail(op.UnsupportedPlatform, "workspaces are served on Linux only").Do("run the daemon on Linux; the other commands work here")
+}
+
+// Root is never made here: Open refuses.
+type Root struct{ dir, given string }
+
+// Open answers unsupported_platform.
+func Open(string, Options) (*Root, error) { return nil, unsupported() }
+
+func (r *Root) Dir() string                                        { return r.dir }
+func (r *Root) Given() string                                      { return r.given }
+func (r *Root) Same(*Root) bool                                    { return false }
+func (r *Root) Holds(string) bool                                  { return true }
+func (r *Root) Hide(op.Path)                                       {}
+func (r *Root) Check() error                                       { return unsupported() }
+func (r *Root) Close() error                                       { return unsupported() }
+func (r *Root) Look(context.Context, op.Path, bool) (*Node, error) { return nil, unsupported() }
+func (r *Root) Settle(context.Context, *Store, []op.Step) (Settled, error) {
+	return Settled{}, unsupported()
+}
+func (r *Root) Hold(context.Context, *Store, []op.Step, HoldOptions) (*Held, error) {
+	return nil, unsupported()
+}
+
+// Node is never made here.
+type Node struct {
+	Asked   op.Path
+	Path    op.Path
+	Links   []op.Link
+	Info    Info
+	Missing []op.Path
+}
+
+func (n *Node) Close()                                         {}
+func (n *Node) Read(int64) ([]byte, error)                     { return nil, unsupported() }
+func (n *Node) ReadAt(int64, int) ([]byte, error)              { return nil, unsupported() }
+func (n *Node) Hash(context.Context) (op.Digest, int64, error) { return "", 0, unsupported() }
+func (n *Node) Open() (*os.File, error)                        { return nil, unsupported() }
+func (n *Node) Child(string) (*Node, error)                    { return nil, unsupported() }
+func (n *Node) Entries(context.Context) ([]Entry, error)       { return nil, unsupported() }
+func (n *Node) Manifest(context.Context) (Manifest, error)     { return Manifest{}, unsupported() }
+func (n *Node) State(context.Context) (op.State, error)        { return op.State{}, unsupported() }
+func (n *Node) Tree(context.Context, func(op.Path, Info, func() (*Node, error)) error) error {
+	return unsupported()
+}
+
+// Store is never made here: OpenStore refuses.
+type Store struct{}
+
+// OpenStore answers unsupported_platform.
+func OpenStore(string, *Root) (*Store, error) { return nil, unsupported() }
+
+func (s *Store) Features() Features                              { return Features{} }
+func (s *Store) Close() error                                    { return unsupported() }
+func (s *Store) Node(string) (*Node, error)                      { return nil, unsupported() }
+func (s *Store) State(context.Context, string) (op.State, error) { return op.State{}, unsupported() }
+func (s *Store) Inode(string) (uint64, error)                    { return 0, unsupported() }
+func (s *Store) Open(string) (*os.File, error)                   { return nil, unsupported() }
+func (s *Store) Drop(string) error                               { return unsupported() }
+func (s *Store) Slots() ([]string, error)                        { return nil, unsupported() }
+func (s *Store) StageLink(string, string) (Staged, error)        { return Staged{}, unsupported() }
+func (s *Store) Verify(context.Context, op.Step) (*Late, error)  { return nil, unsupported() }
+func (s *Store) Stage(context.Context, string, io.Reader, Meta) (Staged, error) {
+	return Staged{}, unsupported()
+}
+func (s *Store) StageCopy(context.Context, string, *Node, Meta) (Staged, error) {
+	return Staged{}, unsupported()
+}
+
+// Held is never made here.
+type Held struct{}
+
+func (h *Held) Steps() []op.Step                      { return nil }
+func (h *Held) Apply(context.Context) (Report, error) { return Report{}, unsupported() }
+func (h *Held) Late(context.Context) []Late           { return nil }
+func (h *Held) Close()                                {}

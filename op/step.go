@@ -1,0 +1,113 @@
+package op
+
+// Act is one of the six things that can happen to a tree. Each has an inverse, so that
+// a list of steps is at once the plan, the journal's intent and the way back.
+type Act string
+
+const (
+	// Swap exchanges a file of the tree with one staged in the store.
+	Swap Act = "swap"
+	// Place renames a staged thing out of the store to an absent path.
+	Place Act = "place"
+	// Take renames what stands at a path into the store (quarantine).
+	Take Act = "take"
+	// Move renames within the tree to an absent path.
+	Move Act = "move"
+	// MakeDir makes one directory.
+	MakeDir Act = "mkdir"
+	// RemoveDir removes one directory, only while it is empty; one that is not stays
+	// and is reported, which is no failure.
+	RemoveDir Act = "rmdir"
+)
+
+// State is what stands at a path at one moment.
+type State struct {
+	Kind   Kind   `json:"state"`
+	Hash   Digest `json:"hash,omitempty"` // file: bytes; directory: manifest; symlink: its text
+	Size   int64  `json:"size,omitempty"`
+	Mode   string `json:"mode,omitempty"`   // octal permission bits with setuid, setgid, sticky
+	Target string `json:"target,omitempty"` // text of a symlink
+}
+
+// Equal compares kind, hash and mode; sizes and link texts are covered by the hash. A
+// directory whose manifest was not taken compares by kind alone.
+func (s State) Equal(o State) bool {
+	if s.Kind != o.Kind {
+		return false
+	}
+	if s.Kind == Directory && (s.Hash == "" || o.Hash == "") {
+		return true
+	}
+	return s.Hash == o.Hash && (s.Mode == "" || o.Mode == "" || s.Kind == Symlink || s.Mode == o.Mode)
+}
+
+// Step is one act on one path, with what was there before and what is there after.
+// After a Swap, Slot names the pre-image in the store; after a Take, what was taken.
+type Step struct {
+	Do     Act    `json:"do"`
+	Path   Path   `json:"path"`
+	To     Path   `json:"to,omitempty"`    // Move: the destination
+	Slot   string `json:"slot,omitempty"`  // Swap, Place, Take: the name in the store
+	Before State  `json:"before"`          // at Path, before
+	After  State  `json:"after"`           // at Path (Move: at To), after
+	Inode  uint64 `json:"inode,omitempty"` // Swap, Place: of what was staged; Take, Move: of what stood at Path
+	Copy   string `json:"copy,omitempty"`  // an independent copy of the pre-image, where no lease could be had
+}
+
+// Inverse is the step that takes s back.
+func (s Step) Inverse() Step {
+	inv := Step{Path: s.Path, Slot: s.Slot, Before: s.After, After: s.Before, Copy: s.Copy}
+	switch s.Do {
+	case Swap:
+		inv.Do = Swap
+	case Place:
+		inv.Do = Take
+	case Take:
+		inv.Do = Place
+	case Move:
+		inv.Do, inv.Path, inv.To = Move, s.To, s.Path
+	case MakeDir:
+		inv.Do = RemoveDir
+	case RemoveDir:
+		inv.Do = MakeDir
+	}
+	return inv
+}
+
+// Inverse returns the steps that take all of steps back, last first.
+func Inverse(steps []Step) []Step {
+	out := make([]Step, 0, len(steps))
+	for i := len(steps) - 1; i >= 0; i-- {
+		out = append(out, steps[i].Inverse())
+	}
+	return out
+}
+
+// Effect is one line of a receipt: what changed at a path.
+type Effect struct {
+	Path   Path   `json:"path"`
+	To     Path   `json:"to,omitempty"`
+	Change string `json:"change"` // created, modified, deleted, moved
+	Before State  `json:"before"`
+	After  State  `json:"after"`
+}
+
+// Effects words steps as receipts.
+func Effects(steps []Step) []Effect {
+	out := make([]Effect, 0, len(steps))
+	for _, s := range steps {
+		e := Effect{Path: s.Path, To: s.To, Before: s.Before, After: s.After}
+		switch s.Do {
+		case Swap:
+			e.Change = "modified"
+		case Place, MakeDir:
+			e.Change = "created"
+		case Take, RemoveDir:
+			e.Change = "deleted"
+		case Move:
+			e.Change = "moved"
+		}
+		out = append(out, e)
+	}
+	return out
+}

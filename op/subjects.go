@@ -1,0 +1,77 @@
+package op
+
+// Subject is one path that a call names, with its role. Follow tells whether a final
+// symlink is walked: write, edit and reads go through a link, delete and move act on it.
+type Subject struct {
+	Arg    string // the argument, "path"
+	Asked  string // as written
+	Role   TargetRole
+	Follow bool
+}
+
+// Subjects lists the paths that a call's arguments name, in the order of the arguments.
+func Subjects(args any) []Subject {
+	at := func(arg, asked string, role TargetRole, follow bool) Subject {
+		return Subject{arg, asked, role, follow}
+	}
+	switch a := args.(type) {
+	case *ViewArgs:
+		return []Subject{at("path", a.Path, RoleTarget, true)}
+	case *ListArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *InfoArgs:
+		return []Subject{at("path", a.Path, RoleTarget, false)}
+	case *DiffArgs:
+		list := []Subject{at("path", a.Path, RoleTarget, true)}
+		if a.ComparePath != nil {
+			list = append(list, at("compare_path", *a.ComparePath, RoleTarget, true))
+		}
+		return list
+	case *WriteArgs:
+		return []Subject{at("path", a.Path, RoleTarget, true)}
+	case *EditArgs:
+		return []Subject{at("path", a.Path, RoleTarget, true)}
+	case *MakeDirArgs:
+		return []Subject{at("path", a.Path, RoleTarget, true)}
+	case *CopyArgs:
+		return []Subject{at("source", a.Source, RoleSource, true), at("destination", a.Destination, RoleTarget, false)}
+	case *DeleteArgs:
+		return []Subject{at("path", a.Path, RoleTarget, false)}
+	case *MoveArgs:
+		return []Subject{at("source", a.Source, RoleSource, false), at("destination", a.Destination, RoleTarget, false)}
+	}
+	return nil
+}
+
+// TermsOf gives what the judgement needs of a call's arguments.
+func TermsOf(name Name, dryRun bool, args any) Terms {
+	t := Terms{Op: name, DryRun: dryRun, Backup: true}
+	safety := func(s Safety) {
+		t.AllowSensitive, t.AllowIgnored = s.AllowSensitive, s.AllowIgnored
+		t.ForceOverwrite = s.ForceOverwrite || s.HardLinks == "break"
+	}
+	switch a := args.(type) {
+	case *WriteArgs:
+		safety(a.Safety)
+		t.Backup, t.BackupRoot = Or(a.Backup, true), a.BackupRoot
+	case *EditArgs:
+		safety(a.Safety)
+		t.Backup, t.BackupRoot = Or(a.Backup, true), a.BackupRoot
+	case *CopyArgs:
+		safety(a.Safety)
+	case *DeleteArgs:
+		safety(a.Safety)
+	case *MoveArgs:
+		safety(a.Safety)
+	case *UndoArgs:
+		t.ForceOverwrite = a.Force
+	}
+	return t
+}
+
+func orRoot(p string) string {
+	if p == "" {
+		return "."
+	}
+	return p
+}

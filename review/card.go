@@ -1,0 +1,87 @@
+// Package review is the durable queue: rows whose terms nobody can change, the card that
+// a person sees, the answers, the deadlines.
+//
+// It executes nothing. What runs after an answer is the stored call, run by the daemon.
+package review
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/zeebo/blake3"
+
+	"encoding/hex"
+
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+)
+
+// Why is one reason with its sentence in plain words.
+type Why struct {
+	Code     op.Reason `json:"code"`
+	Sentence string    `json:"sentence"`
+}
+
+// Card is what a person sees of a held call. It is frozen when the call is held; only
+// State and what comes after it move.
+type Card struct {
+	ID           op.ID           `json:"id"`
+	Title        string          `json:"title"` // names the act: "Delete 1 file"
+	Op           op.Name         `json:"op"`
+	Lines        []string        `json:"lines"` // one an item, never cut
+	Reasons      []Why           `json:"reasons"`
+	Tier         op.Tier         `json:"tier"`
+	Effect       string          `json:"effect"` // destructive, write
+	Mandatory    bool            `json:"mandatory"`
+	OneShot      bool            `json:"one_shot"`
+	Diff         string          `json:"diff"`
+	Targets      []op.Target     `json:"targets"`
+	Undo         string          `json:"undo"`   // one sentence
+	Intent       string          `json:"intent"` // what they asked, in the caller's words
+	Agent        string          `json:"agent"`
+	Workflow     string          `json:"workflow,omitempty"`
+	Session      string          `json:"session,omitempty"`
+	Root         string          `json:"root"` // key
+	RootName     string          `json:"root_name"`
+	Host         string          `json:"host"`
+	Dir          string          `json:"dir"`
+	Identity     string          `json:"identity"`
+	Call         json.RawMessage `json:"call"` // the exact call, canonical
+	Warnings     []op.Warning    `json:"warnings,omitempty"`
+	CreatedAt    time.Time       `json:"created_at"`
+	ExpiresAt    time.Time       `json:"expires_at,omitzero"`
+	ShownDigest  string          `json:"shown_digest"` // of all of the above; part of the answer
+	State        string          `json:"state"`
+	AnsweredBy   string          `json:"answered_by,omitempty"`
+	Note         string          `json:"note,omitempty"`
+	ReviewerNote string          `json:"reviewer_note,omitempty"`
+}
+
+// Destroys reports whether approving takes a second step.
+func (c Card) Destroys() bool { return c.Effect != "write" }
+
+// digest is over everything that is shown, before State.
+func (c Card) digest() string {
+	c.ShownDigest, c.State, c.AnsweredBy, c.Note = "", "", "", ""
+	body, err := json.Marshal(c)
+	if err != nil {
+		panic("review: internal error: " + err.Error())
+	}
+	sum := blake3.Sum256(body)
+	return "blake3:" + hex.EncodeToString(sum[:])
+}
+
+// CardOf gives the card of a row. A card that cannot be read shows the raw call and
+// counts as destructive.
+func CardOf(a journal.Approval) Card {
+	var c Card
+	if json.Unmarshal(a.Card, &c) != nil || c.Title == "" {
+		c = Card{ID: a.ID, Title: "Run " + string(a.Op), Op: a.Op, Lines: []string{op.Visible(string(a.Request), false)}, Call: a.Request,
+			Effect: "destructive", Identity: a.Identity, CreatedAt: a.Created, Root: a.Root}
+	}
+	c.ShownDigest, c.ExpiresAt, c.State = a.ShownDigest, a.Deadline, a.State
+	if a.Answer != nil {
+		c.AnsweredBy, c.Note = a.Answer.By, a.Answer.Note
+	}
+	return c
+}
