@@ -12,7 +12,7 @@ import (
 )
 
 // maxExplained is the largest text that is searched for what a pattern nearly fits.
-const maxExplained = 32 << 20
+const maxExplained = 16 << 20
 
 const hintView = "view the file and copy the text exactly"
 

@@ -167,15 +167,15 @@ func elect(have, want []string) (start, votes int) {
 			places[key] = append(places[key], k)
 		}
 	}
-	tally := map[int]int{}
+	tally := make([]int32, len(have)+len(want)) // at start + len(want), as a start may lie before the file
 	for i, h := range have {
 		for _, k := range places[strings.Trim(h, blank)] {
-			tally[i-k]++
+			tally[i-k+len(want)]++
 		}
 	}
-	for s, n := range tally {
-		if n > votes || n == votes && s < start {
-			start, votes = s, n
+	for i, n := range tally {
+		if int(n) > votes {
+			start, votes = i-len(want), int(n)
 		}
 	}
 	return start, votes

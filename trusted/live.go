@@ -66,15 +66,20 @@ func Watch(ctx context.Context, file string, env LoadEnv, notify func(Status)) (
 		return nil, op.Fail(op.PolicyInvalid, "the policy file cannot be found: "+err.Error()).Because(err)
 	}
 	l.file = file
+	// Watched first, so that no change falls between reading and watching.
+	events := watchDirectory(filepath.Dir(file))
 	l.set, l.seen, err = load(file, env)
 	if err != nil {
+		if events != nil {
+			events.Close()
+		}
 		return nil, err
 	}
 	l.status = Status{File: file, State: StateOK, Loaded: time.Now()}
 
 	ctx, l.stop = context.WithCancel(ctx)
 	l.done = make(chan struct{})
-	go l.follow(ctx)
+	go l.follow(ctx, events)
 	return l, nil
 }
 
@@ -151,19 +156,30 @@ func (l *Live) refresh(always bool) {
 	}
 }
 
-// follow turns events and the clock into looks at the file. It watches the directory,
-// because editors and config tools exchange files instead of writing them.
-func (l *Live) follow(ctx context.Context) {
+// watchDirectory watches the directory, because editors and config tools exchange files
+// instead of writing them. It gives nil when the system has no watch to spare.
+func watchDirectory(dir string) *fsnotify.Watcher {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil
+	}
+	if w.Add(dir) != nil {
+		w.Close()
+		return nil
+	}
+	return w
+}
+
+// follow turns events and the clock into looks at the file; w may be nil.
+func (l *Live) follow(ctx context.Context, w *fsnotify.Watcher) {
 	defer close(l.done)
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	var events chan fsnotify.Event
 	var faults chan error
-	if w, err := fsnotify.NewWatcher(); err == nil {
+	if w != nil {
 		defer w.Close()
-		if w.Add(filepath.Dir(l.file)) == nil {
-			events, faults = w.Events, w.Errors
-		}
+		events, faults = w.Events, w.Errors
 	}
 	for {
 		select {

@@ -59,10 +59,12 @@ func Parse(data []byte) ([]Policy, error) {
 	for i, n := range list {
 		at := fmt.Sprintf("policies[%d]", i)
 		p := r.policy(n, at)
-		if first, twice := lines[p.ID]; twice {
-			r.bad(n, at+".id", fmt.Sprintf("the id %q stands at line %d already", p.ID, first))
+		if id := n.field("id"); id != nil {
+			if first, twice := lines[p.ID]; twice {
+				r.bad(id, at+".id", fmt.Sprintf("the id %q stands at line %d already", p.ID, first))
+			}
+			lines[p.ID] = id.line
 		}
-		lines[p.ID] = n.line
 		out = append(out, p)
 	}
 	if r.err != nil {

@@ -162,7 +162,8 @@ func (a *app) loginFromEnv(ctx context.Context, c *client) (string, error) {
 	}
 	t, err := login(ctx, c, p)
 	if errors.Is(err, op.Unauthenticated) {
-		return "", op.Fail(op.Unauthenticated, "HOLDPOINT_REVIEW_PASSPHRASE is not the reviewer's passphrase").Because(err)
+		e := op.AsError(err)
+		return "", op.Fail(op.Unauthenticated, "HOLDPOINT_REVIEW_PASSPHRASE was not taken: "+e.Message).Do(e.Hint).Because(err)
 	}
 	return t, err
 }
@@ -181,7 +182,7 @@ func (a *app) loginFromPrompt(ctx context.Context, c *client) (string, error) {
 		if !errors.Is(err, op.Unauthenticated) || try == 3 {
 			return t, err
 		}
-		fmt.Fprintln(a.Err, "That is not the passphrase.")
+		fmt.Fprintf(a.Err, "Not taken: %s.\n", line(op.AsError(err).Message))
 	}
 }
 

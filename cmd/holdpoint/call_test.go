@@ -18,7 +18,7 @@ func TestCallSendsARequest(t *testing.T) {
 	f.run("call", "delete_file", "path=a", "--root", "app", "--dry-run", "--request-id", "r1", "--session", "s", "--stage", "g", "--execution-id", "e",
 		"--intent", "tidy <b>", "--pins", "p").wants(t, 0)
 	got := f.last("/v1/call")
-	sameJSON(t, got.body, `{"op":"delete_file","root":"app","args":{"path":"a"},"dry_run":true,"pins":"p","request_id":"r1","session":"s","stage":"g",
+	sameJSON(t, got.body, `{"op":"delete_file","root":"k1","args":{"path":"a"},"dry_run":true,"pins":"p","request_id":"r1","session":"s","stage":"g",
 		"execution_id":"e","intent":"tidy <b>"}`)
 	if got.token != "agent-secret" {
 		t.Errorf("token %q", got.token)

@@ -12,24 +12,30 @@ import (
 // card is what a person is shown of a held call. What is not named here is still in the
 // raw form, which --json prints.
 type card struct {
-	ID          op.ID           `json:"id"`
-	State       string          `json:"state"`
-	Title       string          `json:"title"`
-	Op          op.Name         `json:"op"`
-	Tier        op.Tier         `json:"tier"`
-	Lines       []string        `json:"lines"`
-	Reasons     []cardReason    `json:"reasons"`
-	Diff        string          `json:"diff"`
-	Undo        string          `json:"undo"`
-	Intent      string          `json:"intent"`
-	Agent       string          `json:"agent"`
-	Workflow    string          `json:"workflow"`
-	Session     string          `json:"session"`
-	Call        json.RawMessage `json:"call"`
-	Warnings    []string        `json:"warnings"`
-	ExpiresAt   time.Time       `json:"expires_at"`
-	ShownDigest string          `json:"shown_digest"`
-	raw         json.RawMessage
+	ID           op.ID             `json:"id"`
+	State        string            `json:"state"`
+	Title        string            `json:"title"`
+	Op           op.Name           `json:"op"`
+	Tier         op.Tier           `json:"tier"`
+	Lines        []string          `json:"lines"`
+	Reasons      []cardReason      `json:"reasons"`
+	Diff         string            `json:"diff"`
+	Undo         string            `json:"undo"`
+	Intent       string            `json:"intent"`
+	Agent        string            `json:"agent"`
+	Workflow     string            `json:"workflow"`
+	Session      string            `json:"session"`
+	Call         json.RawMessage   `json:"call"`
+	Effect       string            `json:"effect"` // "write", or what destroys
+	Host         string            `json:"host"`
+	Dir          string            `json:"dir"`
+	RootName     string            `json:"root_name"`
+	Warnings     []json.RawMessage `json:"warnings"`
+	AnsweredBy   string            `json:"answered_by"`
+	ReviewerNote string            `json:"reviewer_note"`
+	ExpiresAt    time.Time         `json:"expires_at"`
+	ShownDigest  string            `json:"shown_digest"`
+	raw          json.RawMessage
 }
 
 // UnmarshalJSON keeps the raw form beside the parts.
@@ -76,7 +82,7 @@ func (r cardReason) text() string {
 // destroys reports whether approving this asks once more. What is not known destroys.
 func (c card) destroys() bool {
 	spec, known := op.Lookup(c.Op)
-	return !known || spec.Class == op.Destructive || spec.Class == op.Batch || c.Tier.Rank() >= op.T4.Rank()
+	return c.Effect != "" && c.Effect != "write" || !known || spec.Class == op.Destructive || spec.Class == op.Batch || c.Tier.Rank() >= op.T4.Rank()
 }
 
 // cardText words a whole card; nothing is cut. exact adds the call as canonical JSON.
@@ -90,6 +96,7 @@ func (a *app) cardText(c card, exact bool) string {
 	}
 	row("card", line(string(c.ID))+"  "+line(c.State)+"  "+a.until(c.ExpiresAt))
 	row("operation", line(string(c.Op))+"  "+line(string(c.Tier)))
+	row("in", line(joined(" ", c.RootName, joined(":", c.Host, c.Dir))))
 	row("asked by", line(joined(", ", c.Agent, labeled("workflow", c.Workflow), labeled("session", c.Session))))
 	for _, l := range c.Lines {
 		fmt.Fprintf(&b, "  * %s\n", line(l))
@@ -102,7 +109,7 @@ func (a *app) cardText(c card, exact bool) string {
 		fmt.Fprintf(&b, "%-10s %s\n", name, r.text())
 	}
 	for _, w := range c.Warnings {
-		row("warning", line(w))
+		row("warning", warningText(w))
 	}
 	row("they asked", quoted(c.Intent))
 	if c.Diff != "" {
@@ -117,6 +124,8 @@ func (a *app) cardText(c card, exact bool) string {
 		row("exact call", call)
 	}
 	row("undo", line(c.Undo))
+	row("answered", line(c.AnsweredBy))
+	row("note", line(c.ReviewerNote))
 	return b.String()
 }
 

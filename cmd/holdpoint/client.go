@@ -215,9 +215,12 @@ type rootInfo struct {
 	Dir   string `json:"dir"`
 	Store string `json:"store"`
 	Ready bool   `json:"ready"`
+
+	Warnings []op.Warning `json:"warnings,omitempty"`
 }
 
-// rootNamed gives the daemon's word for a root given by name, key or directory.
+// rootNamed gives the key of a root given by name, key or directory: the one word that
+// means the same to every route and token.
 func (c *client) rootNamed(ctx context.Context, given string) (string, error) {
 	if given == "" {
 		return "", nil
@@ -231,7 +234,7 @@ func (c *client) rootNamed(ctx context.Context, given string) (string, error) {
 	var known []string
 	for _, r := range s.Roots {
 		if given == r.Name || given == r.Key {
-			return given, nil
+			return first(r.Key, r.Name), nil
 		}
 		known = append(known, r.Name)
 	}

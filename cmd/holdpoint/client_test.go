@@ -64,7 +64,7 @@ func TestTokens(t *testing.T) {
 	os.Remove(filepath.Join(f.dir, "tokens", "agent"))
 	f.run("call", "delete_file", "path=a").wants(t, 2, "HOLDPOINT_TOKEN", "tokens/agent")
 
-	f.answer("PUT /v1/tokens", 200, `{"id":"tk_1","token":"s3cret","role":"agent"}`)
+	f.answer("POST /v1/tokens", 200, `{"id":"tk_1","token":"s3cret","role":"agent"}`)
 	f.answer("GET /v1/status", 200, `{"roots":[{"name":"app","key":"k1","dir":"/nowhere"}]}`)
 	f.secret("operator", "operator-secret")
 	create := []string{"token", "create", "--role", "agent", "--name", "ci", "--root", "app", "--workflow", "nightly", "--profile", "p", "--expires", "30d"}
@@ -72,7 +72,7 @@ func TestTokens(t *testing.T) {
 	if r.out != "s3cret\n" {
 		t.Errorf("standard output is not the token alone: %q", r.out)
 	}
-	sameJSON(t, f.last("/v1/tokens").body, `{"role":"agent","name":"ci","roots":["app"],"workflow":"nightly","profile":"p","expires":"720h0m0s"}`)
+	sameJSON(t, f.last("/v1/tokens").body, `{"role":"agent","name":"ci","roots":["k1"],"workflow":"nightly","profile":"p","expires":"720h0m0s"}`)
 	sameJSON(t, f.run(append(create, "--json")...).wants(t, 0).out, `{"id":"tk_1","token":"s3cret","role":"agent"}`)
 }
 
@@ -176,7 +176,7 @@ func TestStatusAndRoots(t *testing.T) {
 	f.answer("GET /v1/status", 200, status)
 	f.run("status").wants(t, 0, "2 cards", "holdpoint review list", "app", "ready", "store beside", "same user can approve", "p.json")
 	sameJSON(t, f.run("status", "--json").wants(t, 0).out, status)
-	f.answer("PUT /v1/roots", 200, `{"name":"new","key":"k2","dir":"`+f.dir+`"}`)
+	f.answer("POST /v1/roots", 200, `{"name":"new","key":"k2","dir":"`+f.dir+`"}`)
 	f.answer("DELETE /v1/roots/k1", 200, `{}`)
 	f.run("root", "add", "new="+f.dir).wants(t, 0, "as new")
 	if got := f.last("/v1/roots"); got.token != "operator-secret" || !strings.Contains(got.body, `"dir":"`+f.dir+`"`) {

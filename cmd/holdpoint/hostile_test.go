@@ -54,29 +54,29 @@ func hostileDaemon(t *testing.T) *fake {
 	f := newFake(t)
 	f.secret("operator", "operator-secret")
 	card := `{"id":"X","state":"X","title":"X","op":"X","tier":"X","lines":["X","X"],"reasons":["X",{"code":"X","sentence":"X"}],"diff":"X","undo":"X",
-		"intent":"X","agent":"X","workflow":"X","session":"X","warnings":["X"],"call":{"X":"X"},"expires_at":"2099-01-01T00:00:00Z","shown_digest":"X"}`
+		"intent":"X","agent":"X","workflow":"X","session":"X","warnings":["X",{"code":"X","message":"X"}],"effect":"X","host":"X","dir":"X","root_name":"X","answered_by":"X","reviewer_note":"X","call":{"X":"X"},"expires_at":"2099-01-01T00:00:00Z","shown_digest":"X"}`
 	decision := `{"verdict":"review","reason":"X","also":["X"],"tier":"X","trusted_policy_id":"X","grant_id":"X"}`
 	effects := `[{"path":"X","to":"X","change":"X","before":{"state":"X"},"after":{"state":"X"}}]`
 	problem := `{"code":"X","message":"X","path":"X","field":"X","hint":"X","current_hash":"X"}`
-	operation := `{"id":"X","op":"X","time":"2026-01-01T00:00:00Z","agent":"X","session":"X","state":"X","paths":["X","X","X","X"],"undo":"X","approval_id":"X"}`
+	operation := `{"id":"X","op":"X","time":"2026-01-01T00:00:00Z","agent":"X","session":"X","state":"X","paths":["X","X","X","X"],"undo":"X","approval_id":"X","undoes":"X","undone_by":"X","late":["X"]}`
 	for pattern, text := range map[string]string{
-		"GET /v1/status": `{"version":"X","roots":[{"name":"X","key":"X","dir":"X","store":"X"}],"review_auth":"X","warnings":["X",{"code":"X","message":"X"}],"pending":1,
+		"GET /v1/status": `{"version":"X","roots":[{"name":"X","key":"X","dir":"X","store":"X","warnings":[{"code":"X","message":"X"}]}],"review_auth":"X","warnings":["X",{"code":"X","message":"X"}],"pending":1,
 			"policy":{"state":"X","file":"X","error":"X"}}`,
 		"GET /v1/approvals":       `{"approvals":[` + card + `]}`,
 		"GET /v1/approvals/{id}":  `{"id":"X","state":"pending","note":"X","card":` + card + `}`,
 		"GET /v1/operations":      `{"operations":[` + operation + `]}`,
 		"GET /v1/operations/{id}": `{"operation":` + operation + `,"effects":` + effects + `,"diff":"X","decision":` + decision + `}`,
 		"POST /v1/preflight": `{"decision":` + decision + `,"facts":{"targets":[{"path":"X","role":"X","kind":"X","protected":true,"protected_by":"X","protected_from":"X"}]},
-			"preview":"X","warnings":[{"code":"X","message":"X"}],"pins":"X","error":` + problem + `}`,
+			"preview":{"title":"X","diff":"X","effects":` + effects + `},"warnings":[{"code":"X","message":"X"}],"pins":"X","error":` + problem + `}`,
 		"GET /v1/protect":      `{"patterns":[{"pattern":"X","from":"X","group":"X","why":"X"}]}`,
 		"GET /v1/protect/test": `{"protected":true,"protected_by":"X","protected_from":"X"}`,
 		"GET /v1/audit": `{"records":[{"seq":1,"time":"2026-01-01T00:00:00Z","kind":"X","tool":"X","decision":"X","reason":"X","agent":"X",
 			"outcome":"X","operation_id":"X"}]}`,
 		"GET /v1/audit/head":             `{"seq":1,"hash":"X"}`,
 		"POST /v1/audit/verify":          `{"records":1,"at":2,"error":` + problem + `}`,
-		"PUT /v1/tokens":                 `{"id":"X","token":"X","role":"X"}`,
+		"POST /v1/tokens":                `{"id":"X","token":"X","role":"X"}`,
 		"GET /v1/tokens":                 `{"tokens":[{"id":"X","name":"X","role":"X","workflow":"X","profile":"X"}]}`,
-		"PUT /v1/roots":                  `{"name":"X","key":"X","dir":"X"}`,
+		"POST /v1/roots":                 `{"name":"X","key":"X","dir":"X"}`,
 		"POST /v1/approvals/{id}/answer": `{"id":"X","state":"rejected","note":"X"}`,
 		"POST /v1/undo":                  `{"status":"failed","op":"X","effects":` + effects + `,"effects_executed":true,"warnings":[{"code":"X","message":"X"}],"error":` + problem + `}`,
 		"POST /v1/call":                  `{"status":"review","op":"X","decision":` + decision + `,"effects":[],"effects_executed":false,"approval":{"id":"X","identity":"X","title":"X","review_url":"X"}}`,

@@ -24,6 +24,9 @@ type operation struct {
 	Paths      []op.Path `json:"paths"`
 	Undo       string    `json:"undo"` // available, consumed, expired, none
 	ApprovalID op.ID     `json:"approval_id"`
+	Undoes     op.ID     `json:"undoes"`
+	UndoneBy   op.ID     `json:"undone_by"`
+	Late       []string  `json:"late"` // writes of other programs into a kept version
 }
 
 // wanted narrows the log. The daemon narrows first where it can; what it lets through is
@@ -78,10 +81,10 @@ func (c *client) operations(ctx context.Context, w wanted) ([]operation, []json.
 	for {
 		var page struct {
 			Operations []json.RawMessage `json:"operations"`
-			Next       string            `json:"next"`
+			Next       json.Number       `json:"next"` // absent on the last page
 		}
 		_, err := c.get(ctx, query("/v1/operations", "root", w.root, "session", w.session, "agent", w.agent, "path", w.path,
-			"state", w.state, "since", since, "limit", strconv.Itoa(logPage), "page", next), &page)
+			"state", w.state, "since", since, "limit", strconv.Itoa(logPage), "next", next), &page)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -98,10 +101,10 @@ func (c *client) operations(ctx context.Context, w wanted) ([]operation, []json.
 				return list, raws, nil
 			}
 		}
-		if page.Next == "" || page.Next == next {
+		if page.Next == "" || page.Next.String() == next {
 			return list, raws, nil
 		}
-		next = page.Next
+		next = page.Next.String()
 	}
 }
 
@@ -154,9 +157,16 @@ func (a *app) logRows(list []operation) [][]string {
 	rows := make([][]string, 0, len(list))
 	for _, o := range list {
 		rows = append(rows, []string{a.clock(o.Time), line(string(o.ID)), line(string(o.Op)), line(o.State), "undo " + line(first(o.Undo, "none")),
-			first(line(o.Agent), "-"), paths(o.Paths)})
+			first(line(o.Agent), "-"), joined("; ", paths(o.Paths), lateNote(o))})
 	}
 	return rows
+}
+
+func lateNote(o operation) string {
+	if len(o.Late) == 0 {
+		return ""
+	}
+	return "another program wrote during the change, see show"
 }
 
 // paths names the first few; the rest is counted, and show has them all.
@@ -201,7 +211,7 @@ func (a *app) showOperation(ctx context.Context, c *client, id string) error {
 	o := got.Operation
 	fmt.Fprintf(a.Out, "%s %s\n", a.bold(line(string(o.Op))), line(string(o.ID)))
 	rows := [][]string{{"time", a.clock(o.Time)}, {"agent", line(o.Agent)}, {"session", line(o.Session)}, {"state", line(o.State)},
-		{"undo", line(first(o.Undo, "none"))}, {"approval", line(string(o.ApprovalID))}}
+		{"undo", line(first(o.Undo, "none"))}, {"approval", line(string(o.ApprovalID))}, {"undoes", line(string(o.Undoes))}, {"undone by", line(string(o.UndoneBy))}}
 	for _, r := range rows {
 		if r[1] != "" {
 			fmt.Fprintf(a.Out, "%-10s %s\n", r[0], r[1])
@@ -214,6 +224,9 @@ func (a *app) showOperation(ctx context.Context, c *client, id string) error {
 		}
 	}
 	a.showEffects(got.Effects)
+	for _, l := range o.Late {
+		fmt.Fprintf(a.Out, "another program wrote during the change; both versions are kept (--json): %s\n", line(l))
+	}
 	fmt.Fprint(a.Out, block(got.Diff, a.diffLine))
 	if o.Undo == "available" {
 		fmt.Fprintf(a.Out, "take back: holdpoint undo %s\n", line(string(o.ID)))

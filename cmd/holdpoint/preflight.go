@@ -96,9 +96,7 @@ func (a *app) showForesight(p foresight) {
 	if p.Facts != nil {
 		a.showFacts(*p.Facts)
 	}
-	if text := previewText(p.Preview); text != "" {
-		fmt.Fprint(a.Out, "preview:\n"+block(text, a.diffLine))
-	}
+	a.showPreview(p.Preview)
 	for _, w := range p.Warnings {
 		fmt.Fprintf(a.Out, "warning: %s (%s)\n", line(w.Message), line(w.Code))
 	}
@@ -184,15 +182,21 @@ func marks(t op.Target) string {
 	return strings.Join(m, ", ")
 }
 
-// previewText takes a diff that comes as text or inside an object.
-func previewText(raw json.RawMessage) string {
-	var text string
+// showPreview takes a diff that comes as text, or an object that holds one.
+func (a *app) showPreview(raw json.RawMessage) {
 	var whole struct {
-		Diff string `json:"diff"`
+		Title   string      `json:"title"`
+		Diff    string      `json:"diff"`
+		Effects []op.Effect `json:"effects"`
 	}
-	if json.Unmarshal(raw, &text) == nil {
-		return text
+	if json.Unmarshal(raw, &whole.Diff) != nil {
+		// A preview of another shape is in the JSON form.
+		_ = json.Unmarshal(raw, &whole)
 	}
-	_ = json.Unmarshal(raw, &whole)
-	return whole.Diff
+	if whole.Title+whole.Diff == "" && len(whole.Effects) == 0 {
+		return
+	}
+	fmt.Fprintf(a.Out, "preview: %s\n", line(whole.Title))
+	a.showEffects(whole.Effects)
+	fmt.Fprint(a.Out, block(whole.Diff, a.diffLine))
 }

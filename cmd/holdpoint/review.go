@@ -38,7 +38,7 @@ func (a *app) reviewListCommand(root *string) *cobra.Command {
 	var state string
 	c := &cobra.Command{Use: "list", Short: "List the cards that wait", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.reviewList(c.Context(), *root, state) }}
-	c.Flags().StringVar(&state, "state", "pending", "list cards of this state")
+	c.Flags().StringVar(&state, "state", "pending", "list cards of this state, or all")
 	return c
 }
 
@@ -101,7 +101,11 @@ func escapeID(id op.ID) string { return url.PathEscape(string(id)) }
 
 func (a *app) reviewList(ctx context.Context, root, state string) error {
 	return a.asWatcher(ctx, root, func(c *client) error {
-		cards, err := c.cards(ctx, state)
+		asked := state
+		if state == "all" {
+			asked = ""
+		}
+		cards, err := c.cards(ctx, asked)
 		if err != nil {
 			return err
 		}
@@ -114,7 +118,7 @@ func (a *app) reviewList(ctx context.Context, root, state string) error {
 			return nil
 		}
 		if len(cards) == 0 {
-			fmt.Fprintf(a.Err, "Nothing is %s.\n", line(state))
+			fmt.Fprintf(a.Err, "No card is there (state: %s).\n", line(state))
 			return nil
 		}
 		rows := make([][]string, 0, len(cards))

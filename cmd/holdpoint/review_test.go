@@ -97,7 +97,7 @@ func TestApproveOnATerminal(t *testing.T) {
 	})
 	t.Run("a wrong passphrase may be typed again", func(t *testing.T) {
 		f := reviewDaemon(t, theCard)
-		f.terminal(nil, [][2]string{{pass[0], "wrong\r"}, pass, {ask, "yes\r"}}, "review", "approve", "ap_1").wants(t, 0, "not the passphrase")
+		f.terminal(nil, [][2]string{{pass[0], "wrong\r"}, pass, {ask, "yes\r"}}, "review", "approve", "ap_1").wants(t, 0, "Not taken: wrong passphrase")
 		f.terminal(nil, [][2]string{{pass[0], "a\r"}, {pass[0], "b\r"}, {pass[0], "c\r"}}, "review", "reject", "ap_1").wants(t, 4, "unauthenticated")
 	})
 	t.Run("I88 the exact call is shown when asked for", func(t *testing.T) {
@@ -120,6 +120,8 @@ func TestWhatDestroysAsks(t *testing.T) {
 		"an edit":            {[2]string{`"op":"delete_file","tier":"T4"`, `"op":"edit_file","tier":"T2"`}, false},
 		"a process":          {[2]string{`"op":"delete_file","tier":"T4"`, `"op":"workspace_shell","tier":"T3"`}, false},
 		"a deleting process": {[2]string{`"op":"delete_file","tier":"T4"`, `"op":"workspace_shell","tier":"T4"`}, true},
+		"the daemon says so": {[2]string{`"op":"delete_file","tier":"T4"`, `"op":"edit_file","tier":"T2","effect":"destructive"`}, true},
+		"a write":            {[2]string{`"op":"delete_file","tier":"T4"`, `"op":"edit_file","tier":"T2","effect":"write"`}, false},
 		"no tier":            {[2]string{`"op":"delete_file","tier":"T4"`, `"op":"edit_file"`}, true},
 		"an unknown act":     {[2]string{`"op":"delete_file","tier":"T4"`, `"op":"newer","tier":"T2"`}, true},
 	} {
@@ -150,7 +152,7 @@ func TestApproveWithoutATerminal(t *testing.T) {
 	f.runWith(with{env: env}, "review").wants(t, 0, "ap_1")
 	f.runWith(with{env: env, tty: true}, "review").wants(t, 0, "not in this version", "ap_1")
 	sameJSON(t, f.runWith(with{env: env}, "review", "show", "ap_1", "--json").wants(t, 0).out, theCard)
-	f.runWith(with{env: map[string]string{"HOLDPOINT_REVIEW_PASSPHRASE": "wrong"}}, "review", "list").wants(t, 4, "not the reviewer's passphrase")
+	f.runWith(with{env: map[string]string{"HOLDPOINT_REVIEW_PASSPHRASE": "wrong"}}, "review", "list").wants(t, 4, "was not taken")
 }
 
 func TestWhoAnswers(t *testing.T) {

@@ -52,7 +52,7 @@ func (a *app) rootAdd(ctx context.Context, word string) error {
 	}
 	return a.asReviewer(ctx, "", func(c *client) error {
 		var r rootInfo
-		raw, err := c.do(ctx, http.MethodPut, "/v1/roots", body, &r)
+		raw, err := c.do(ctx, http.MethodPost, "/v1/roots", body, &r)
 		if err != nil {
 			return err
 		}

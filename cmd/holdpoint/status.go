@@ -68,6 +68,9 @@ func (a *app) showRoots(list []rootInfo) {
 		if !r.Ready {
 			state = "not ready"
 		}
+		for _, w := range r.Warnings {
+			fmt.Fprintf(a.Err, "warning: %s: %s\n", line(r.Name), line(w.Message))
+		}
 		rows = append(rows, []string{"  " + line(r.Name), line(r.Dir), state, line(joined(" ", labeled("store", r.Store), r.Key))})
 	}
 	table(a.Out, rows)

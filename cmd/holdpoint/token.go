@@ -91,7 +91,7 @@ func (a *app) tokenCreate(ctx context.Context, c *client, t newToken) error {
 		Token string  `json:"token"`
 		Role  op.Role `json:"role"`
 	}
-	if _, err := c.do(ctx, http.MethodPut, "/v1/tokens", t, &got); err != nil {
+	if _, err := c.do(ctx, http.MethodPost, "/v1/tokens", t, &got); err != nil {
 		return err
 	}
 	if a.json {

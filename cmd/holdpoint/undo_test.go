@@ -26,11 +26,11 @@ func logDaemon(t *testing.T) *fake {
 		entry("op_held", "write_file", "s3", ".env", "available", 40*time.Minute),
 	}
 	f.mux.HandleFunc("GET /v1/operations", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("page") == "2" {
+		if r.URL.Query().Get("next") == "2" {
 			send(w, 200, map[string]any{"operations": second})
 			return
 		}
-		send(w, 200, map[string]any{"operations": first, "next": "2"})
+		send(w, 200, map[string]any{"operations": first, "next": 2})
 	})
 	f.mux.HandleFunc("POST /v1/undo", func(w http.ResponseWriter, r *http.Request) {
 		var body struct {

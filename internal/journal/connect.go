@@ -123,6 +123,8 @@ func (w *writer) close() error {
 			}
 		}
 	}
+	w.flushing.Lock()
+	defer w.flushing.Unlock()
 	errs := []error{w.conn.Close(), w.db.Close()}
 	if w.log != nil {
 		errs = append(errs, w.log.Close())

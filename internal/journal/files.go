@@ -111,11 +111,12 @@ func (f *files) mark() (string, error) {
 	}
 	var version int
 	var identity string
-	if n, _ := fmt.Sscanf(string(text), markText, &version, &identity); n < 1 {
-		return "", op.Fail(op.StateCorrupt, "the mark file of the state is damaged").Do("put it back, or move the directory away to begin anew")
-	}
-	if version != schemaVersion {
+	n, _ := fmt.Sscanf(string(text), markText, &version, &identity)
+	switch {
+	case n >= 1 && version != schemaVersion:
 		return "", otherSchema(version)
+	case n != 2:
+		return "", op.Fail(op.StateCorrupt, "the mark file of the state is damaged").Do("put it back, or move the directory away to begin anew")
 	}
 	return identity, nil
 }

@@ -128,6 +128,9 @@ func (j *Journal) Close() error {
 	}
 	j.w.folds.Wait()
 	var errs []error
+	if at := j.w.newest.Load(); at != nil {
+		errs = append(errs, j.w.flush(at.version)) // the last one: whoever still waits for a flush finds it done
+	}
 	if j.readers != nil {
 		j.read.close()
 		errs = append(errs, j.readers.Close())

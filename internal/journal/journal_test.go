@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -49,4 +50,28 @@ func TestSmoke(t *testing.T) {
 	}
 	t.Logf("%+v", got)
 	t.Log(j.Check(t.Context()))
+}
+
+// held is an approval with something in every term.
+func held(j *Journal, requestID string) Approval {
+	return Approval{ID: j.NewID("ap_"), Created: time.Unix(1700000000, 1).UTC(), Deadline: time.Now().Add(time.Hour).UTC().Round(0), OnTimeout: "reject", Token: "tk_1",
+		Agent: "agent", Workflow: "wf", Session: "s1", Stage: "st", Execution: "ex", RequestID: requestID, Root: "root1", Op: op.DeleteFile,
+		Request: []byte(`{"op":"delete_file"}`), CallDigest: "blake3:cc", Identity: "delete_file:a#blake3:ee",
+		Pins: []op.Pin{{Path: "a\xff", Kind: op.File, Hash: "blake3:aa"}}, Card: []byte(`{"title":"Delete 1 file"}`), ShownDigest: "blake3:ff",
+		Decision: op.Decision{Verdict: op.Review, Reason: op.ReasonDestructive, Also: []op.Reason{}, Tier: op.T4, Mandatory: true}, Intent: "clean up"}
+}
+
+// raw runs SQL on the writer's connection, past all methods.
+func raw(t testing.TB, j *Journal, query string, args ...any) {
+	t.Helper()
+	if err := try(j, query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+func try(j *Journal, query string, args ...any) error {
+	j.w.turn.Lock()
+	defer j.w.turn.Unlock()
+	_, err := j.w.conn.ExecContext(context.Background(), query, args...)
+	return err
 }

@@ -42,10 +42,35 @@ func (h *Held) forward(ctx context.Context) error {
 			}
 		}
 		h.guard("before " + string(a.step.Do))
-		if err := h.do(ctx, a); err != nil {
+		err := h.do(ctx, a)
+		if err == nil {
+			err = h.stillLeads(a.from, a.step.Path)
+		}
+		if err == nil && a.step.Do == op.Move {
+			err = h.stillLeads(a.to, a.step.To)
+		}
+		if err != nil {
 			return fail(err, a.step.Path)
 		}
 		h.guard("after " + string(a.step.Do))
+	}
+	return nil
+}
+
+// stillLeads reports whether the path still leads to the directory that was acted in: a
+// change that lands in a directory that was renamed meanwhile could not be found again by
+// its record.
+func (h *Held) stillLeads(at place, p op.Path) error {
+	if at.dir < 0 {
+		return nil
+	}
+	now, err := h.place(p)
+	if err != nil {
+		return err
+	}
+	closeFD(now.dir)
+	if !now.info.same(at.info) {
+		return stale(p, "the directory it lies in was replaced at the last moment")
 	}
 	return nil
 }
@@ -78,7 +103,7 @@ func (h *Held) swap(ctx context.Context, a *act) error {
 	}
 	a.done, h.last = true, time.Now()
 	h.guard("swapped")
-	return h.cameOut(ctx, a, place{h.s.fd, a.step.Slot})
+	return h.cameOut(ctx, a, place{dir: h.s.fd, name: a.step.Slot})
 }
 
 func (h *Held) putIn(a *act) error {
@@ -103,7 +128,7 @@ func (h *Held) take(ctx context.Context, a *act) error {
 	}
 	a.done, h.last = true, time.Now()
 	h.guard("taken")
-	return h.cameOut(ctx, a, place{h.s.fd, a.step.Slot})
+	return h.cameOut(ctx, a, place{dir: h.s.fd, name: a.step.Slot})
 }
 
 func (h *Held) move(ctx context.Context, a *act) error {

@@ -44,6 +44,7 @@ type act struct {
 type place struct {
 	dir  int
 	name string
+	info Info // of the directory
 }
 
 const (

@@ -86,7 +86,7 @@ func (h *Held) place(p op.Path) (place, error) {
 		closeFD(dir)
 		return place{dir: none}, err
 	}
-	return place{dir, p.Base()}, nil
+	return place{dir, p.Base(), i}, nil
 }
 
 func (h *Held) mustBeAbsent(at place, p op.Path) error {
