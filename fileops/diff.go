@@ -39,8 +39,9 @@ func Unified(path op.Path, old, new []byte, oldExists, newExists bool) Diff {
 // Compare gives the unified diff from old to new. It is empty when nothing changed and
 // never when something did: an empty file that comes or goes has a head without hunks.
 // Text that is UTF-8 on both sides is shown as it is, so that the diff can be applied;
-// UTF-16 is shown decoded; other text escaped. Work and memory are bounded by
-// n log n in the lines between the first and the last change.
+// UTF-16 is shown decoded; other text escaped. It is not always the shortest diff: work
+// is bounded by n log n in the lines between the first and the last change, and more
+// than 32 MiB that agree nowhere near are shown as replaced as a whole.
 func Compare(old, new Side, context int) Diff {
 	if old.Exists == new.Exists && bytes.Equal(old.Bytes, new.Bytes) {
 		return Diff{}

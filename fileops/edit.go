@@ -50,11 +50,9 @@ func ApplyEdits(b []byte, a op.EditArgs) (Edited, error) {
 		rule.want = *a.ExpectedReplacements
 	}
 	var out Edited
-	for i, e := range todo {
-		e.first = t.body
-		if i > 0 {
-			e.first = split(b).body
-		}
+	first := t.body
+	for _, e := range todo {
+		e.first = first
 		if t.body, err = rule.apply(t, e, &out); err != nil {
 			return Edited{}, err
 		}

@@ -151,13 +151,16 @@ func seed(t *testing.T) *rand.Rand {
 
 // written is a list with the cases that a random one seldom is.
 var written = [][]string{
-	{`foo**/bar`}, {`/foo**`, `!foobar`}, {`a\/b`}, {`a[/]b`}, {`**`}, {`**/**`}, {`/**/`}, {`/`}, {`//`}, {`!`}, {`!/`}, {`\`}, {`\\`},
+	{`foo**/bar`}, {`/foo**`, `!foobar`}, {`a\/b`}, {`a[/]b`}, {`a[!x]b`}, {`/a[.-0]b`}, {`**`}, {`**/**`}, {`/**/`}, {`/`}, {`//`}, {`!`}, {`!/`}, {`\`}, {`\\`},
 	{`*`, `!*/`, `!*.pem`}, {`foo/`, `!foo/bar`}, {`#x`, `\#x`}, {`\!x`}, {`sp\ `}, {`sp `}, {"foo\r"}, {"\ufefffoo"}, {"foo", "\ufeffbar"},
 	{`?**/x`}, {`a/**/**/b`}, {`a/***/b`}, {`**foo`}, {`**/`}, {`foo/**/`}, {`*/`}, {`/*/*`}, {`[[:alpha:]`}, {`[`}, {`[]`}, {`[]]x`}, {`[!]`},
 	{`**\/foo`}, {`foo\`}, {`foo\/`}, {"foo\x00bar"}, {"\x00"}, {``, ` `, "\r"}, {`./foo`}, {`../a`}, {`a//b`}, {`a/`, `!a/foo`, `a/foo`},
 	{`*a*b*c*a*b*`}, {`d/`, `!d/sub/*`}, {`[a-`}, {`[a-]`}, {`[\`}, {`!!x`}, {`! x`}, {` foo`}, {`foo/*`, `!foo/bar/`}, {`**/a`, `!/a`},
 	{`**//c/*/`}, {`*/**//*/x.key`},
 }
+
+// common paths stand in each list.
+var common = []string{"a/b", "foo/bar", "foox/bar", "foobar", "foo/x/bar", "a", "a/x/b", "xfoo", "a/xb"}
 
 func TestMatchEqualsGit(t *testing.T) {
 	r := seed(t)
@@ -185,7 +188,9 @@ func TestMatchEqualsGit(t *testing.T) {
 			base := fmt.Sprintf("L%d", len(jobs))
 			for i := range min(perList, left) {
 				p := aPath(r)
-				if i%2 == 0 {
+				if i < len(common) {
+					p = common[i]
+				} else if i%4 == 0 {
 					j.dirs[p] = true
 					if err := os.MkdirAll(filepath.Join(dir, base, p), 0o700); err != nil {
 						t.Fatal(err)

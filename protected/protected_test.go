@@ -174,6 +174,9 @@ func TestSpellings(t *testing.T) {
 		s := newSet(t, Source{Operator: []string{"caf\u00e9", "Stra\u00dfe", "\u0391\u03a3*", "[A-C]x", "[[:upper:]]y"}})
 		all(t, s, "cafe\u0301", "CAFE\u0301", "CAF\u00c9", "STRASSE", "strasse/x", "\u03b1\u03c2b", "\u03b1\u03c3", "ax", "Bx", "Qy", "qy")
 		none(t, s, "cafe", "dx")
+		// Marks in another order, and one that a mark held back from composing.
+		s = newSet(t, Source{Operator: []string{"\u03b1\u0301\u0345", "a\u0323\u0307"}})
+		all(t, s, "\u03b1\u0345\u0301", "\u0391\u0301\u0399", "a\u0307\u200d\u0323", "\u1ea0\u0307")
 		not := newSet(t, Source{Operator: []string{"[!a-c]x"}})
 		all(t, not, "dx", "Dx", "Ax")
 		none(t, not, "ax")
@@ -232,6 +235,12 @@ func TestAdditions(t *testing.T) {
 			t.Fatalf("got %v, %v", warnings, err)
 		}
 		all(t, s, ".env", ".git/config", "fine", "anything")
+		// Even one that came past the check would not.
+		s = newSet(t, Source{})
+		s.add(Described{Pattern: "!.env", From: FromOperator})
+		s.asWritten, s.folded = matchers{}, matchers{}
+		s.compile()
+		all(t, s, ".env", "a/.ENV")
 	})
 	t.Run("S23 user lines neither negate nor leave their anchor", func(t *testing.T) {
 		if _, _, err := New(Source{Operator: []string{"!.env", "/config/*.key2"}}); !errors.Is(err, op.PolicyInvalid) {

@@ -76,7 +76,7 @@ func TestSensitiveContent(t *testing.T) {
 				}
 			}
 			short := token[:len(token)-1] + "!"
-			if s.in([]byte(short)) || s.in([]byte("my"+token)) || s.in([]byte(s.prefix)) || s.in([]byte(s.prefix+strings.Repeat("x", s.min))) {
+			if s.in([]byte(short)) || s.in([]byte("my"+token)) || s.in([]byte("my_"+token)) || s.in([]byte(s.prefix)) || s.in([]byte(s.prefix+strings.Repeat("x", s.min))) {
 				t.Errorf("%q: too eager", s.prefix)
 			}
 		}
@@ -84,7 +84,7 @@ func TestSensitiveContent(t *testing.T) {
 	t.Run("ordinary text", func(t *testing.T) {
 		for _, s := range []string{"", "password := os.Getenv(\"PASSWORD\")", "-----BEGIN PRIVATE KEY-----", "if strings.HasPrefix(s, \"-----BEGIN RSA PRIVATE KEY-----\") {\n\treturn decodeTheKeyThatFollowsTheHeader(s)",
 			pem("PUBLIC KEY", "\n"), pem("CERTIFICATE", "\n"), "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", "AKIA" + "IOSFODNN7EXAMPLE",
-			"ghp_" + strings.Repeat("x", 36), "sk-learn and sk-ant-ics", "SG.v1", "AIza...", "npm_config_registry", "hf_hub_download(\"a\")", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----\nName: x"} {
+			"ghp_" + strings.Repeat("x", 36), "ghp_" + strings.Repeat("ab", 18), "sk-learn and sk-ant-ics", "SG.v1", "AIza...", "npm_config_registry", "hf_hub_download(\"a\")", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----\nName: x"} {
 			if Sensitive("x", []byte(s)) {
 				t.Errorf("%q: got true", s)
 			}

@@ -10,7 +10,8 @@ import (
 // command makes this binary, as the command, ready to run against the fake.
 func (f *fake) command(args ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0], args...)
-	c.Env = []string{beMain + "=1", "HOLDPOINT_STATE=" + f.dir, "HOME=" + f.dir, "NO_COLOR=1"}
+	// The race detector sleeps for a second at the end of a process unless told not to.
+	c.Env = []string{beMain + "=1", "GORACE=atexit_sleep_ms=0", "HOLDPOINT_STATE=" + f.dir, "HOME=" + f.dir, "NO_COLOR=1"}
 	return c
 }
 

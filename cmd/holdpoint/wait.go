@@ -51,7 +51,7 @@ func (a *app) await(ctx context.Context, c *client, held reply, limit time.Durat
 // from being asked without a pause.
 const (
 	pollWait  = 30 * time.Second
-	pollPause = 250 * time.Millisecond
+	pollPause = 100 * time.Millisecond
 )
 
 func (c *client) poll(ctx context.Context, id op.ID, limit time.Duration) (approval, error) {

@@ -37,7 +37,7 @@ func TestTermsRefuseSQL(t *testing.T) {
 			}
 			if tb.kept {
 				attempts = append(attempts, "DELETE FROM "+tb.name, replace, strings.Replace(replace, "REPLACE", "INSERT OR REPLACE", 1),
-					fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %[1]s WHERE true ON CONFLICT (%s) DO UPDATE SET %s = excluded.%[5]s", tb.name, list,
+					fmt.Sprintf("INSERT INTO %[1]s (%[2]s) SELECT %[3]s FROM %[1]s WHERE true ON CONFLICT (%[4]s) DO UPDATE SET %[5]s = excluded.%[5]s", tb.name, list,
 						strings.Replace(list, tb.terms[1].name, value[tb.terms[1].kind], 1), tb.terms[0].name, tb.terms[1].name))
 			}
 			before := dump(t, j, tb)

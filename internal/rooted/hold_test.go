@@ -4,7 +4,6 @@ package rooted
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -48,7 +47,7 @@ func plan(t *testing.T, o Options) (*bench, []op.Step) {
 	b.write("ws/from", "moved")
 	b.link("f", "ws/ln")
 	must(t, os.Mkdir(b.path("ws/void"), 0o750))
-	link, err := b.st.StageLink("s-link", "f")
+	link, err := b.st.StageLink("s-link", "../f")
 	must(t, err)
 	return b, []op.Step{
 		b.swap("f", "new f", "s-f"),
@@ -275,7 +274,7 @@ func TestHoldRefuses(t *testing.T) {
 			name := op.Path(strings.Repeat("n", n))
 			slot := fmt.Sprintf("n%d", n)
 			placed := b.mustDo(b.place(name, "a", slot))
-			swapped := b.mustDo(b.swap(name, "b", slot))
+			swapped := b.mustDo(b.swap(name, "b", slot+"s"))
 			taken := b.mustDo(b.take(name, slot+"t"))
 			b.mustDo(op.Inverse(taken)...)
 			b.mustDo(op.Inverse(swapped)...)
@@ -472,7 +471,7 @@ func TestLocks(t *testing.T) {
 	wants(t, err, op.BusyWriter)
 	_, err = hold(b.move("d", "x"))
 	wants(t, err, op.BusyWriter)
-	_, err = hold(b.move("e", "d/f/x"))
+	_, err = hold(b.move("e", "d/f"))
 	wants(t, err, op.BusyWriter)
 	sibling, err := hold(b.take("d/g", "s3"))
 	must(t, err)
@@ -570,8 +569,5 @@ func TestCancelApply(t *testing.T) {
 		if got := b.tree(); got != start {
 			t.Fatalf("cancelled after step %d:\n%s\nwant\n%s", i, got, start)
 		}
-	}
-	if errors.Is(nil, op.Cancelled) {
-		t.Fatal("unreachable")
 	}
 }

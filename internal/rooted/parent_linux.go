@@ -20,3 +20,6 @@ func (n *Node) Parent() (*Node, error) {
 	}
 	return p, nil
 }
+
+// Openat2 reports whether the kernel resolves paths strictly by itself here.
+func (r *Root) Openat2() bool { return r.in.openat2 }

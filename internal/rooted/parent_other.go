@@ -4,3 +4,6 @@ package rooted
 
 // Parent is unsupported here.
 func (n *Node) Parent() (*Node, error) { return nil, unsupported() }
+
+// Openat2 is what this platform does not have.
+func (r *Root) Openat2() bool { return false }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdpoint/internal/rooted"
+)
+
+// probe is one row of doctor: what was tried here, and what came of it.
+type probe struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	For    string `json:"for"` // what it matters for
+}
+
+func doctorCommand(a *app) *cobra.Command {
+	var root string
+	c := &cobra.Command{Use: "doctor", Short: "Say what this machine offers, each row probed", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), root) }}
+	c.Flags().StringVar(&root, "root", ".", "the workspace whose filesystem is probed; nothing in it is changed")
+	return c
+}
+
+// doctor tries things in a private folder of the state's filesystem and beside the
+// workspace, never inside it.
+func (a *app) doctor(ctx context.Context, dir string) error {
+	rows := []probe{{"platform", runtime.GOOS == "linux", runtime.GOOS + "/" + runtime.GOARCH, "serve needs Linux"}}
+	rows = append(rows, a.probeFiles(dir)...)
+	rows = append(rows, probeKernel()...)
+	rows = append(rows, a.probeState())
+	if a.json {
+		a.printJSON(map[string]any{"version": Version(), "probes": rows})
+		return nil
+	}
+	for _, r := range rows {
+		mark := "no "
+		if r.OK {
+			mark = "yes"
+		}
+		fmt.Fprintf(a.Out, "%s  %-22s %s\n     %-22s %s\n", mark, r.Name, line(r.Detail), "", r.For)
+	}
+	return nil
+}
+
+// probeFiles opens the workspace as serve would and asks the filesystem of its store.
+func (a *app) probeFiles(dir string) []probe {
+	root, err := rooted.Open(dir, rooted.Options{})
+	if err != nil {
+		return []probe{{"workspace", false, err.Error(), "nothing works without it"}}
+	}
+	defer root.Close()
+	rows := []probe{{"workspace", true, root.Dir(), "canonical directory"},
+		{"openat2", root.Openat2(), "strict resolution in the kernel", "race-free paths; else os.Root with a mount check at each level"}}
+	scratch := []string{StatePath(a.state, a.Env), filepath.Dir(root.Dir())}
+	for i, where := range scratch {
+		at := []string{"state directory", "beside the root"}[i]
+		if where == "" || os.MkdirAll(where, 0o700) != nil {
+			continue
+		}
+		tmp, err := os.MkdirTemp(where, ".holdpoint-doctor")
+		if err != nil {
+			rows = append(rows, probe{"store " + at, false, err.Error(), "a store must be reachable by rename"})
+			continue
+		}
+		rows = append(rows, probeStore(filepath.Join(tmp, "store"), at, root)...)
+		os.RemoveAll(tmp)
+		if rows[len(rows)-1].OK {
+			break
+		}
+	}
+	return rows
+}
+
+func probeStore(dir, at string, root *rooted.Root) []probe {
+	s, err := rooted.OpenStore(dir, root)
+	if err != nil {
+		return []probe{{"store " + at, false, err.Error(), "a store must be reachable by rename"}}
+	}
+	defer s.Close()
+	f := s.Features()
+	return []probe{
+		{"exchange", f.Exchange, "renameat2 RENAME_EXCHANGE", "compare-and-swap writes; else writes are marked weak"},
+		{"lease", f.Lease, "F_SETLEASE", "notices writers; else a copy of each old version is kept"},
+		{"reflink", f.Reflink, "FICLONE", "copies that share blocks; else bytes are copied"},
+		{"nameless files", f.TmpFile, "O_TMPFILE", "staging without a name"},
+		{"store " + at, true, "on the workspace's mount", "old versions are kept by rename, without a copy"},
+	}
+}
+
+func (a *app) probeState() probe {
+	dir := StatePath(a.state, a.Env)
+	p := probe{Name: "reviewer", Detail: "no state yet", For: "without a passphrase or token nobody can answer"}
+	if _, err := os.Stat(filepath.Join(dir, "journal.db")); err == nil {
+		p.OK, p.Detail = true, "state in "+dir
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tokens", "operator")); err == nil {
+		p.OK, p.Detail = false, "review-auth is token: programs of the same user can approve"
+	}
+	return p
+}
+
+// firstWord gives the first word of a small file of the kernel; empty when unreadable.
+func firstWord(file string) string {
+	b, err := readSmall(file)
+	if err != nil {
+		return ""
+	}
+	w, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	return w
+}
