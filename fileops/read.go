@@ -64,34 +64,45 @@ func view(s Scene, a *op.ViewArgs) (map[string]any, error) {
 // shown words a window: text where it is text, else base64, and facts beside it.
 func shown(s Scene, w View) (map[string]any, error) {
 	t := s.Targets[0]
-	head := s.Contents[0]
-	if head == nil && t.Size > 0 {
-		var err error
-		if head, err = s.Nodes[0].ReadAt(0, 64<<10); err != nil {
-			return nil, err
-		}
+	facts, err := textOf(s, 0)
+	if err != nil {
+		return nil, err
 	}
-	facts := Describe(head)
 	out := map[string]any{"size": t.Size, "total_lines": w.TotalLines, "start_line": w.StartLine, "end_line": w.EndLine,
 		"eof": w.EOF, "encoding": facts.Encoding, "eol": facts.EOL, "bom": facts.BOM, "final_newline": facts.FinalNewline}
 	hash := string(t.Hash)
-	if int64(len(w.Content)) < t.Size {
+	if !w.Whole() {
 		hash += "+partial"
 	}
 	out["hash"] = hash
 	if w.Truncated != "" {
 		out["truncated"] = w.Truncated
 	}
-	if !w.EOF {
-		out["next"] = w.Next
+	if w.NextArg != "" {
+		out["next"], out["next_arg"] = w.Next, w.NextArg
 	}
-	if text, ok := DecodeForView(w.Content); ok {
+	if text, ok := w.Text(); ok {
 		out["content"] = text
 	} else {
 		out["content_base64"] = base64.StdEncoding.EncodeToString(w.Content)
 		out["mime"] = mime(t.Path, w.Content)
 	}
 	return out, nil
+}
+
+// textOf describes a file from its whole bytes, or from both its ends when it is large.
+func textOf(s Scene, i int) (op.TextFacts, error) {
+	if s.Contents[i] != nil || s.Targets[i].Size == 0 {
+		return Describe(s.Contents[i]), nil
+	}
+	head, err := s.Nodes[i].ReadAt(0, 64<<10)
+	if err != nil {
+		return op.TextFacts{}, err
+	}
+	facts := DescribePrefix(head)
+	last, err := s.Nodes[i].ReadAt(s.Targets[i].Size-1, 1)
+	facts.FinalNewline = err == nil && len(last) == 1 && last[0] == '\n'
+	return facts, err
 }
 
 func info(s Scene) (map[string]any, error) {
@@ -142,7 +153,11 @@ func diff(s Scene, a *op.DiffArgs) (map[string]any, error) {
 	} else if right, err = bytesOf(s, 1); err != nil {
 		return nil, err
 	}
-	d := Unified(s.Targets[0].Path, left, right, true, true)
+	to := s.Targets[0].Path
+	if a.ComparePath != nil {
+		to = s.Targets[1].Path
+	}
+	d := Compare(Side{Path: s.Targets[0].Path, Bytes: left, Exists: true}, Side{Path: to, Bytes: right, Exists: true}, int(op.Or(a.ContextLines, 3)))
 	return map[string]any{"diff": d.Text, "added": d.Added, "removed": d.Removed, "equal": string(left) == string(right)}, nil
 }
 

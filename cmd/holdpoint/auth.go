@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"holdpoint/op"
 )
@@ -196,30 +193,4 @@ func login(ctx context.Context, c *client, passphrase string) (string, error) {
 	c.token = ""
 	_, err := c.do(ctx, http.MethodPost, "/v1/login", map[string]string{"passphrase": passphrase}, &got)
 	return got.Token, err
-}
-
-// askSecret reads a line that the terminal does not show.
-func (a *app) askSecret(prompt string) (string, error) {
-	fmt.Fprint(a.Err, prompt)
-	defer fmt.Fprintln(a.Err)
-	if f, ok := a.In.(*os.File); ok {
-		p, err := term.ReadPassword(int(f.Fd()))
-		if errors.Is(err, io.EOF) {
-			return "", nil
-		}
-		return string(p), err
-	}
-	return a.readLine()
-}
-
-// readLine reads one line of the input; at its end it is empty.
-func (a *app) readLine() (string, error) {
-	if a.lines == nil {
-		a.lines = bufio.NewReader(a.In)
-	}
-	s, err := a.lines.ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", err
-	}
-	return strings.TrimRight(s, "\r\n"), nil
 }

@@ -215,7 +215,7 @@ func (a *app) answer(ctx context.Context, c *client, id string, w decisionWords)
 	if w.answer == "approve" && a.InTTY && !a.json && p.State == "pending" {
 		fmt.Fprint(a.Err, a.cardText(k, false))
 		if k.destroys() {
-			if err := a.askAgain(k.Title); err != nil {
+			if err := a.askAgain(ctx, k.Title); err != nil {
 				return err
 			}
 		}
@@ -239,13 +239,13 @@ func (a *app) answer(ctx context.Context, c *client, id string, w decisionWords)
 
 // askAgain is the second step before something is destroyed: the same words as the card,
 // and a whole word to type, so that no single key approves.
-func (a *app) askAgain(title string) error {
+func (a *app) askAgain(ctx context.Context, title string) error {
 	fmt.Fprintf(a.Err, "%s? Type yes to approve: ", a.bold(line(title)))
-	got, err := a.readLine()
-	if err != nil {
+	got, err := a.readLine(ctx)
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	if got != "yes" {
+	if got != "yes" || err != nil {
 		fmt.Fprintln(a.Err, "Not approved; the card still waits.")
 		return exitWith(3)
 	}

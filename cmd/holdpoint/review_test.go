@@ -88,9 +88,17 @@ func TestApproveOnATerminal(t *testing.T) {
 	})
 	t.Run("I91 a single key does not approve", func(t *testing.T) {
 		f := reviewDaemon(t, theCard)
-		for _, typed := range []string{"y\r", "\r", "Y\r", "yess\r", "no\r", "\x04"} {
+		for _, typed := range []string{"y\r", "\r", "Y\r", "yess\r", "no\r", "\x04", "yes\x03"} {
 			f.terminal([]string{"HOLDPOINT_REVIEW_PASSPHRASE=open sesame"}, [][2]string{{ask, typed}}, "review", "approve", "ap_1").wants(t, 3, "still waits")
 		}
+		if f.answers() != 0 {
+			t.Error("something was answered")
+		}
+	})
+	t.Run("the interrupt key ends the prompts", func(t *testing.T) {
+		f := reviewDaemon(t, theCard)
+		f.terminal(nil, [][2]string{{pass[0], "op\x03"}}, "review", "approve", "ap_1").wants(t, 1, "interrupted")
+		f.terminal(nil, [][2]string{{pass[0], "\r"}}, "review", "approve", "ap_1").wants(t, 2, "HOLDPOINT_REVIEW_PASSPHRASE")
 		if f.answers() != 0 {
 			t.Error("something was answered")
 		}

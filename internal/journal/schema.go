@@ -131,15 +131,7 @@ func (j *Journal) prepareSchema(ctx context.Context, identity string) error {
 		return otherSchema(version)
 	}
 	if version == 0 {
-		script := fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT; PRAGMA wal_checkpoint(TRUNCATE);",
-			schemaSQL(), applicationID, schemaVersion)
-		if _, err := c.ExecContext(ctx, script); err != nil {
-			return err
-		}
-		if err := j.files.sync("."); err != nil {
-			return err
-		}
-		if err := j.putMeta(ctx, c, identityMeta, identity); err != nil {
+		if err := j.makeSchema(ctx, identity); err != nil {
 			return err
 		}
 	}
@@ -163,6 +155,23 @@ func (j *Journal) prepareSchema(ctx context.Context, identity string) error {
 		err = op.Fail(op.StateCorrupt, "the database belongs to another state").Do("put the database back that was there")
 	}
 	return err
+}
+
+// makeSchema makes all of a new database in one transaction and folds it out of the log, so
+// that nothing that happens to the log can take it away.
+func (j *Journal) makeSchema(ctx context.Context, identity string) error {
+	c := j.w.conn
+	script := fmt.Sprintf("BEGIN IMMEDIATE; %s PRAGMA application_id = %d; PRAGMA user_version = %d;", schemaSQL(), applicationID, schemaVersion)
+	if _, err := c.ExecContext(ctx, script); err != nil {
+		return err
+	}
+	if err := j.putMeta(ctx, c, identityMeta, identity); err != nil {
+		return err
+	}
+	if _, err := c.ExecContext(ctx, "COMMIT; PRAGMA wal_checkpoint(TRUNCATE);"); err != nil {
+		return err
+	}
+	return j.files.sync(".")
 }
 
 // quickPages is the largest database (8 MiB) that Open checks as a whole; Check has no limit.

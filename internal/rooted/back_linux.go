@@ -22,6 +22,7 @@ func (h *Held) backward(ctx context.Context, cause error) error {
 		if !a.done {
 			continue
 		}
+		h.guard("back " + string(a.step.Do))
 		note, err := h.back(ctx, a)
 		if note != "" {
 			notes = append(notes, note)
