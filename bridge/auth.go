@@ -94,6 +94,10 @@ func (s *Server) anyRole(h handler) http.HandlerFunc {
 				return
 			}
 		}
+		if r.ContentLength > MaxBody {
+			fail(w, errTooLarge) // without reading what will not be taken
+			return
+		}
 		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 		h(w, r, by)
 	}

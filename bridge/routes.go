@@ -141,6 +141,12 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request, by op.Calle
 }
 
 func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	id := op.ID(r.PathValue("id"))
+	if !by.Role.Includes(op.Reviewer) {
+		// The engine refuses, and puts on record who tried; the body is of no matter.
+		fail(w, s.Engine.Answer(r.Context(), by, id, journal.Answer{}))
+		return
+	}
 	o, err := body(r)
 	if err == nil {
 		err = only(o, "answer", "remember", "note", "shown_digest")
@@ -154,7 +160,6 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller
 	if err == nil {
 		a.Remember, err = flag(o, "remember")
 	}
-	id := op.ID(r.PathValue("id"))
 	if err == nil {
 		err = s.Engine.Answer(r.Context(), by, id, a)
 	}

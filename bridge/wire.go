@@ -10,12 +10,14 @@ import (
 	"holdpoint/op"
 )
 
+var errTooLarge = op.Fail(op.TooLarge, "the body is larger than this route takes").Do("send less at once")
+
 // body reads one strict JSON object.
 func body(r *http.Request) (op.Object, error) {
 	b, err := io.ReadAll(r.Body)
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		return nil, op.Fail(op.TooLarge, "the body is larger than this route takes").Do("send less at once")
+		return nil, errTooLarge
 	}
 	if err != nil {
 		return nil, op.Fail(op.BadRequest, "the body could not be read").Because(err)

@@ -31,7 +31,7 @@ type Card struct {
 	Lines        []string        `json:"lines"` // one an item, never cut
 	Reasons      []Why           `json:"reasons"`
 	Tier         op.Tier         `json:"tier"`
-	Effect       string          `json:"effect"` // destructive, write
+	Effect       string          `json:"effect"` // destructive, write, read
 	Mandatory    bool            `json:"mandatory"`
 	OneShot      bool            `json:"one_shot"`
 	Diff         string          `json:"diff"`
@@ -58,7 +58,7 @@ type Card struct {
 }
 
 // Destroys reports whether approving takes a second step.
-func (c Card) Destroys() bool { return c.Effect != "write" }
+func (c Card) Destroys() bool { return c.Effect != "write" && c.Effect != "read" }
 
 // digest is over everything that is shown, before State.
 func (c Card) digest() string {

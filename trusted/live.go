@@ -185,11 +185,10 @@ func (l *Live) follow(ctx context.Context, w *fsnotify.Watcher) {
 		select {
 		case <-ctx.Done():
 			return
-		case e, ok := <-events:
+		case _, ok := <-events:
+			// Whatever changed beside it: a second name for the file is such an event.
 			if !ok {
 				events = nil
-			} else if filepath.Base(e.Name) != filepath.Base(l.file) && e.Name != filepath.Dir(l.file) {
-				continue
 			}
 		case _, ok := <-faults:
 			// Events were lost, an overflow most likely: look, as after any event.

@@ -115,6 +115,9 @@ func TestFor(t *testing.T) {
 			if got := set.For("w", "", "/srv/a", op.BatchFileOps, targets, c.parts)[0].CoversAllTargets; got != c.want {
 				t.Errorf("%v: covered %v, want %v", c.parts, got, c.want)
 			}
+			if set.For("w", "", "/srv/b", op.BatchFileOps, targets, c.parts)[0].CoversAllTargets {
+				t.Errorf("%v: covered in another place", c.parts)
+			}
 		}
 	})
 	t.Run("only entries that name the workflow are given", func(t *testing.T) {

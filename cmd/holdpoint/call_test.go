@@ -132,6 +132,7 @@ func TestHeldCall(t *testing.T) {
 		p := f.process("call", "delete_file", "path=a")
 		p.wants(t, 3, "Delete 1 file", "holdpoint review show ap_1", "holdpoint review approve ap_1", "holdpoint review reject ap_1")
 	})
+	f.run("--socket", f.socket, "call", "delete_file", "path=a").wants(t, 3, "holdpoint --socket "+f.socket+" review approve ap_1")
 	var rounds int
 	var final string
 	f.mux.HandleFunc("GET /v1/approvals/ap_1", func(w http.ResponseWriter, r *http.Request) {
@@ -230,7 +231,7 @@ func TestInProcess(t *testing.T) {
 		return mux, func() error { closed++; return nil }, nil
 	}
 	w := with{env: map[string]string{"HOLDPOINT_STATE": state, "HOLDPOINT_TOKEN": "t"}, local: engine}
-	runLine(t, w, "call", "delete_file", "path=a", "--root", root).wants(t, 3, "Delete 1 file")
+	runLine(t, w, "call", "delete_file", "path=a", "--root", root).wants(t, 3, "Delete 1 file", "review approve ap_1 --root "+root)
 	runLine(t, w, "call", "delete_file", "path=a").wants(t, 1, "not_ready", state, "holdpoint serve", "--root DIR")
 	runLine(t, w, "call", "delete_file", "path=a", "--root", "name").wants(t, 1, "not_ready")
 	if closed != 1 {

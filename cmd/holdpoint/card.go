@@ -82,7 +82,7 @@ func (r cardReason) text() string {
 // destroys reports whether approving this asks once more. What is not known destroys.
 func (c card) destroys() bool {
 	spec, known := op.Lookup(c.Op)
-	return c.Effect != "" && c.Effect != "write" || !known || spec.Class == op.Destructive || spec.Class == op.Batch || c.Tier.Rank() >= op.T4.Rank()
+	return c.Effect != "" && c.Effect != "write" && c.Effect != "read" || !known || spec.Class == op.Destructive || spec.Class == op.Batch || c.Tier.Rank() >= op.T4.Rank()
 }
 
 // cardText words a whole card; nothing is cut. exact adds the call as canonical JSON.

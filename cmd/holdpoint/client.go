@@ -84,7 +84,7 @@ func (a *app) unreachable(path string, err error) error {
 	}
 	hint := "start one: holdpoint serve --root DIR"
 	if s := first(a.state, a.Env("HOLDPOINT_STATE")); s != "" {
-		hint += " --state " + s
+		hint += " --state " + shellWord(s)
 	}
 	hint += "; or name its socket with --socket or HOLDPOINT_SOCKET"
 	if a.local != nil {

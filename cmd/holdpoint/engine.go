@@ -293,10 +293,10 @@ func (a adapter) Cancel(ctx context.Context, by op.Caller, id op.ID) error {
 	return err
 }
 func (a adapter) Operations(ctx context.Context, by op.Caller, f journal.Filter) (any, error) {
-	list, err := a.engine.Operations(ctx, by, f)
+	list, next, err := a.engine.Operations(ctx, by, f)
 	out := map[string]any{"operations": list}
-	if f.Limit > 0 && len(list) == f.Limit {
-		out["next"] = list[len(list)-1].Seq
+	if next > 0 {
+		out["next"] = next
 	}
 	return out, err
 }

@@ -24,6 +24,7 @@ func (a *app) inProcess(ctx context.Context, root string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.inRoot = root
 	return &client{http: &http.Client{Transport: direct{h}, CheckRedirect: noRedirect}, where: "the engine in this process", close: end}, nil
 }
 

@@ -229,7 +229,7 @@ func (a *app) showOperation(ctx context.Context, c *client, id string) error {
 	}
 	fmt.Fprint(a.Out, block(got.Diff, a.diffLine))
 	if o.Undo == "available" {
-		fmt.Fprintf(a.Out, "take back: holdpoint undo %s\n", line(string(o.ID)))
+		fmt.Fprintf(a.Out, "take back: %s\n", a.command("undo "+line(string(o.ID))))
 	}
 	return nil
 }

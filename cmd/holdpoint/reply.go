@@ -107,7 +107,7 @@ func (a *app) showReply(r reply, asked request) {
 // showHeld never leaves the reader without a way to the card.
 func (a *app) showHeld(r reply) {
 	if r.Approval == nil {
-		fmt.Fprintln(a.Out, "Waiting for a person. See: holdpoint review list")
+		fmt.Fprintln(a.Out, "Waiting for a person. See: "+a.command("review list"))
 		return
 	}
 	id := line(string(r.Approval.ID))
@@ -119,8 +119,8 @@ func (a *app) showHeld(r reply) {
 		rows = append(rows, []string{"  link", line(r.Approval.ReviewURL)})
 	}
 	rows = append(rows,
-		[]string{"  look", "holdpoint review show " + id},
-		[]string{"  answer", "holdpoint review approve " + id + "   or   holdpoint review reject " + id})
+		[]string{"  look", a.command("review show " + id)},
+		[]string{"  answer", a.command("review approve "+id) + "   or   " + a.command("review reject "+id)})
 	fmt.Fprintf(a.Out, "%s %s\n", a.bold("Waiting for a person:"), line(r.Approval.Title))
 	table(a.Out, rows)
 }
@@ -163,7 +163,7 @@ func (a *app) showDone(r reply, asked request) {
 	case asked.DryRun:
 		fmt.Fprintln(a.Out, "Rehearsed; nothing was changed.")
 	case r.UndoCredential != nil:
-		fmt.Fprintf(a.Out, "Done. Take it back: holdpoint undo %s\n", line(string(r.OperationID)))
+		fmt.Fprintf(a.Out, "Done. Take it back: %s\n", a.command("undo "+line(string(r.OperationID))))
 	case r.EffectsExecuted:
 		fmt.Fprintln(a.Out, "Done.")
 	}
@@ -204,7 +204,7 @@ func (a *app) showProcess(r reply) {
 		fmt.Fprintf(a.Err, "exit code %d\n", *p.ExitCode)
 	}
 	if r.UndoCredential != nil {
-		fmt.Fprintf(a.Err, "Take back what it changed: holdpoint undo %s\n", line(string(r.OperationID)))
+		fmt.Fprintf(a.Err, "Take back what it changed: %s\n", a.command("undo "+line(string(r.OperationID))))
 	}
 }
 

@@ -258,7 +258,7 @@ func (a *app) outcome(ctx context.Context, c *client, k card, after approval) er
 	var err error
 	if after.open() {
 		if after, err = c.poll(ctx, k.ID, time.Duration(1<<62)); errors.Is(err, context.Canceled) {
-			fmt.Fprintf(a.Err, "Approved; it still runs. See: holdpoint review show %s\n", line(string(k.ID)))
+			fmt.Fprintf(a.Err, "Approved; it still runs. See: %s\n", a.command("review show "+line(string(k.ID))))
 			return exitWith(0)
 		}
 		if err != nil {

@@ -88,9 +88,11 @@ func TestApproveOnATerminal(t *testing.T) {
 	})
 	t.Run("I91 a single key does not approve", func(t *testing.T) {
 		f := reviewDaemon(t, theCard)
-		for _, typed := range []string{"y\r", "\r", "Y\r", "yess\r", "no\r", "\x04", "yes\x03"} {
+		for _, typed := range []string{"y\r", "\r", "Y\r", "yess\r", "no\r", "\x04"} {
 			f.terminal([]string{"HOLDPOINT_REVIEW_PASSPHRASE=open sesame"}, [][2]string{{ask, typed}}, "review", "approve", "ap_1").wants(t, 3, "still waits")
 		}
+		// The kernel may throw away what is written around an interrupt, so only the outcome counts.
+		f.terminal([]string{"HOLDPOINT_REVIEW_PASSPHRASE=open sesame"}, [][2]string{{ask, "yes\x03"}}, "review", "approve", "ap_1").wants(t, 3)
 		if f.answers() != 0 {
 			t.Error("something was answered")
 		}

@@ -23,8 +23,9 @@ type app struct {
 	socket, state, tokenFile string // flags
 	json                     bool
 
-	started bool // a command has begun, so that an error is no longer one of usage
-	secret  bool // a secret was given as a flag
+	inRoot  string // the root directory, once an engine was opened in this process
+	started bool   // a command has begun, so that an error is no longer one of usage
+	secret  bool   // a secret was given as a flag
 	lines   *bufio.Reader
 }
 

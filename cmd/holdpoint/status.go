@@ -52,7 +52,7 @@ func (a *app) showStatus(c *client, s statusInfo) {
 		{"review", line(s.ReviewAuth)}, {"policy", line(joined("  ", first(s.Policy.State, "none"), s.Policy.File, s.Policy.Error))}}
 	table(a.Out, rows)
 	if s.Pending > 0 {
-		fmt.Fprintln(a.Out, "see: holdpoint review list")
+		fmt.Fprintln(a.Out, "see: "+a.command("review list"))
 	}
 	fmt.Fprintln(a.Out, "roots:")
 	a.showRoots(s.Roots)

@@ -135,6 +135,29 @@ func (a *app) clock(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
+// command words a command to type next, with the flags by which this one found its engine.
+func (a *app) command(rest string) string {
+	words := "holdpoint "
+	for _, f := range [][2]string{{"--state", a.state}, {"--socket", a.socket}} {
+		if f[1] != "" {
+			words += f[0] + " " + shellWord(f[1]) + " "
+		}
+	}
+	if a.inRoot != "" {
+		rest += " --root " + shellWord(a.inRoot)
+	}
+	return words + rest
+}
+
+// shellWord quotes a word for a shell where it needs it.
+func shellWord(w string) string {
+	plain := strings.Trim(w, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/-") == ""
+	if plain && w != "" {
+		return w
+	}
+	return "'" + strings.ReplaceAll(line(w), "'", `'\''`) + "'"
+}
+
 // until words a deadline.
 func (a *app) until(t time.Time) string {
 	if t.IsZero() {
@@ -156,7 +179,7 @@ func span(d time.Duration) string {
 	case d < 48*time.Hour:
 		return plural(int64(d.Round(time.Hour)/time.Hour), "hour")
 	}
-	return plural(int64(d/(24*time.Hour)), "day")
+	return plural(int64(d.Round(24*time.Hour)/(24*time.Hour)), "day")
 }
 
 func plural(n int64, word string) string {

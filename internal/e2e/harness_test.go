@@ -27,6 +27,9 @@ const passphrase = "only for tests 1"
 var binary string
 
 func TestMain(m *testing.M) {
+	if beTracer() {
+		return
+	}
 	dir, err := os.MkdirTemp("", "holdpoint-e2e")
 	if err != nil {
 		panic(err)
@@ -54,6 +57,7 @@ type daemon struct {
 	Agent         string // token
 	env           []string
 	args          []string
+	bin           string // another build than binary; may be empty
 	cmd           *exec.Cmd
 	Log           *bytes.Buffer
 	reviewerToken string
@@ -93,7 +97,11 @@ func (d *daemon) environ() []string {
 func (d *daemon) run(wrap ...string) {
 	d.t.Helper()
 	d.Log = &bytes.Buffer{}
-	argv := append(append(wrap, binary, "serve", "--root", d.Root), d.args...)
+	bin := binary
+	if d.bin != "" {
+		bin = d.bin
+	}
+	argv := append(append(wrap, bin, "serve", "--root", d.Root), d.args...)
 	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Env, d.cmd.Stdout, d.cmd.Stderr = d.environ(), d.Log, d.Log
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -59,7 +59,7 @@ func TestRepository(t *testing.T) {
 			t.Fatalf("some kind of change never came up: %v", w.counts)
 		}
 	})
-	t.Run("C98 and none of the 300 can be undone a second time", func(t *testing.T) {
+	t.Run("C98 (part) none of the 300 can be undone a second time", func(t *testing.T) {
 		for _, i := range []int{0, changesInRepository / 2, changesInRepository - 1} {
 			if got := d.undo(w.done[i]); code(got) != "undo_consumed" {
 				t.Fatalf("change %d: got %v, want undo_consumed", i, got["error"])

@@ -34,7 +34,7 @@ type PreflightReply struct {
 // Preflight looks and judges, and changes nothing. The decision is made by the same
 // function from the same facts as that of the call itself.
 func (e *Engine) Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) PreflightReply {
-	c, err := e.open(by, req, warnings, false)
+	c, err := e.open(by, e.inItsRoot(ctx, by, req), warnings, false)
 	out := PreflightReply{Op: req.Op, Version: e.cfg.Version}
 	if c.ws != nil {
 		out.Root = c.ws.Key

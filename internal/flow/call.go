@@ -33,6 +33,8 @@ type call struct {
 	facts  op.Facts
 	plan   *fileops.Plan
 	undoes *journal.Operation // of an undo: what it takes back
+
+	released bool // it was held, so that its end has a line of its own in the audit
 }
 
 func (c *call) close() {
@@ -43,7 +45,7 @@ func (c *call) close() {
 
 // Call answers one request. This is the whole order of things.
 func (e *Engine) Call(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) op.Reply {
-	c, err := e.open(by, req, warnings, false)
+	c, err := e.open(by, e.inItsRoot(ctx, by, req), warnings, false)
 	if err != nil {
 		return e.fail(c, op.Decision{}, err)
 	}
@@ -90,7 +92,7 @@ func (e *Engine) run(ctx context.Context, c *call) op.Reply {
 // open checks what can be checked without looking at the workspace. A released call was
 // judged when it was held; its switches are not asked again.
 func (e *Engine) open(by op.Caller, req op.Request, warnings []op.Warning, released bool) (*call, error) {
-	c := &call{by: by, req: req, warnings: warnings, profile: e.profile(by)}
+	c := &call{by: by, req: req, warnings: warnings, profile: e.profile(by), released: released}
 	c.terms = op.Terms{Op: req.Op, DryRun: req.DryRun, Backup: true}
 	spec, known := op.Lookup(req.Op)
 	if !known {
@@ -114,6 +116,10 @@ func (e *Engine) open(by op.Caller, req op.Request, warnings []op.Warning, relea
 	}
 	c.args, c.req.Args, c.warnings = args, named, append(c.warnings, more...)
 	c.terms = op.TermsOf(req.Op, req.DryRun, args)
+	if spec.Class == op.Reverting && by.Role.Includes(op.Reviewer) {
+		// A person who forces an undo is the person whom the safety net asks for.
+		c.terms.ForceOverwrite = false
+	}
 	c.canon = canonical(c.req, c.ws.Key)
 	sum := blake3.Sum256(c.canon)
 	c.digest = "blake3:" + hex.EncodeToString(sum[:])
@@ -278,6 +284,9 @@ func retries(c op.Code) string {
 // record writes the audit line of a call: who, what kind, why and by which rule; no
 // path, no argument, no content.
 func (e *Engine) record(c *call, d op.Decision, outcome string, approval, operation op.ID, undoable bool) {
+	if c.released {
+		return
+	}
 	e.log.Append(e.line(c, d, outcome, approval, operation, undoable))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"holdpoint/audit"
 	"holdpoint/decision"
+	"holdpoint/fileops"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
 	"holdpoint/preflight"
@@ -54,30 +55,25 @@ func (e *Engine) answerable(ctx context.Context) error {
 }
 
 func (e *Engine) identity(c *call) string {
-	var paths []decision.RolePath
-	for _, t := range c.facts.Targets {
-		if t.Role != op.RoleParent {
-			paths = append(paths, decision.RolePath{Role: t.Role, Path: t.Path})
-		}
-	}
-	var flags []string
-	for name, on := range map[string]bool{"allow_ignored": c.terms.AllowIgnored, "allow_sensitive": c.terms.AllowSensitive, "force_overwrite": c.terms.ForceOverwrite} {
-		if on {
-			flags = append(flags, name)
-		}
-	}
-	return decision.Identity(c.req.Op, c.ws.Key, paths, flags)
+	return decision.Identity(c.req.Op, c.ws.Key, decision.Paths(c.facts), decision.Flags(c.terms))
 }
 
 // card words the call for a person, once; everything that came from the caller or the
 // files is made visible.
 func (e *Engine) card(c *call, d op.Decision) review.Card {
 	show := func(s string) string { return op.Visible(s, false) }
-	card := review.Card{Title: c.plan.Title, Op: c.req.Op, Lines: c.plan.Lines, Tier: d.Tier, Effect: "write", Mandatory: d.Mandatory, OneShot: d.OneShot,
-		Diff: op.Visible(c.plan.Diff.Text, true), Targets: c.facts.Targets, Undo: e.undoSentence(c), Intent: op.Visible(c.req.Intent, true),
+	plan := c.plan
+	if plan == nil {
+		plan = c.reading()
+	}
+	card := review.Card{Title: plan.Title, Op: c.req.Op, Lines: plan.Lines, Tier: d.Tier, Effect: "write", Mandatory: d.Mandatory, OneShot: d.OneShot,
+		Diff: op.Visible(plan.Diff.Text, true), Targets: c.facts.Targets, Undo: e.undoSentence(c), Intent: op.Visible(c.req.Intent, true),
 		Agent: show(c.by.Name), Workflow: show(c.by.Workflow), Session: c.req.Session, Root: c.ws.Key, RootName: c.ws.Name, Host: e.cfg.Host,
 		Dir: show(c.ws.Root.Dir()), Identity: show(e.identity(c)), Call: json.RawMessage(c.canon), Warnings: c.warnings}
-	if c.spec.Class == op.Destructive || c.facts.Overwrites {
+	switch {
+	case c.harmless():
+		card.Effect = "read"
+	case c.spec.Class == op.Destructive || c.facts.Overwrites:
 		card.Effect = "destructive"
 	}
 	for _, r := range append([]op.Reason{d.Reason}, d.Also...) {
@@ -91,7 +87,7 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 			card.Lines = append(card.Lines, fmt.Sprintf("protected by %s (%s)", show(t.ProtectedBy), t.ProtectedFrom))
 		}
 	}
-	if c.plan.BreakLinks {
+	if plan.BreakLinks {
 		card.Lines = append(card.Lines, fmt.Sprintf("this file has %d names; the others keep the old bytes", c.facts.Targets[0].LinkCount))
 	}
 	if e.cfg.ReviewAuth == "token" {
@@ -103,7 +99,23 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 	return card
 }
 
+// harmless reports a call that changes nothing even when it is released: a read, or a
+// rehearsal. In the mode deny it waits all the same.
+func (c *call) harmless() bool { return c.spec.Class == op.Read || c.req.DryRun }
+
+// reading words a read for the card; it has no plan.
+func (c *call) reading() *fileops.Plan {
+	p := &fileops.Plan{Title: c.spec.Title}
+	for _, t := range c.facts.Targets {
+		p.Lines = append(p.Lines, "read "+op.Escape(string(t.Path)))
+	}
+	return p
+}
+
 func (e *Engine) undoSentence(c *call) string {
+	if c.harmless() {
+		return "changes nothing"
+	}
 	days := int(e.cfg.Keep / (24 * time.Hour))
 	s := fmt.Sprintf("reversible for %d days", days)
 	if c.spec.Class == op.Destructive && c.req.Op == op.DeleteFile {
@@ -147,6 +159,10 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer journal.Answer) (journal.Approval, error) {
 	row, err := e.queue.Answer(ctx, by, id, answer)
 	if err != nil {
+		if op.AsError(err).Code == op.Forbidden {
+			// Whoever tries what only a person may do is on record.
+			e.log.Append(audit.Record{Kind: "answer", Agent: by.Name, ApprovalID: id, Outcome: string(op.Forbidden)})
+		}
 		return row, err
 	}
 	e.log.Append(audit.Record{Kind: "answer", Tool: row.Op, Decision: "require_user_approval", Reason: row.Decision.Reason, Also: row.Decision.Also,
@@ -195,6 +211,12 @@ func (e *Engine) execute(ctx context.Context, row journal.Approval) op.Reply {
 	defer c.close()
 	if drift := preflight.Drift(row.Pins, c.facts); drift != nil {
 		return e.unrun(c, row, drift)
+	}
+	switch {
+	case c.spec.Class == op.Read:
+		return e.read(ctx, c, row.Decision)
+	case c.req.DryRun:
+		return e.rehearse(c, row.Decision)
 	}
 	return e.perform(ctx, c, row.Decision, row.ID)
 }

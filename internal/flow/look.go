@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"holdpoint/fileops"
@@ -86,13 +87,50 @@ func (e *Engine) lookBack(ctx context.Context, c *call) error {
 	steps, err := e.revert(ctx, c, o, a.Force)
 	if err != nil {
 		c.close()
-		return err
+		return e.spent(ctx, c, err)
 	}
 	plan := fileops.NewRevert(steps)
 	plan.Title = "Undo " + string(o.Op)
 	c.planned(plan)
 	c.facts.Mutates, c.facts.ChangeBytes = true, 0
 	return nil
+}
+
+// spent words a conflict for whoever asked second: the tree is not what the operation left
+// because somebody else is taking the operation back, or has.
+func (e *Engine) spent(ctx context.Context, c *call, err error) error {
+	if c.undoes == nil || op.AsError(err).Code != op.UndoConflict {
+		return err
+	}
+	o, gone := e.jrn.Operation(ctx, c.undoes.ID)
+	if gone != nil {
+		return err
+	}
+	if used := e.keeper.Usable(o, c.by, c.ws.Key); errors.Is(used, op.UndoConsumed) {
+		return used
+	}
+	return err
+}
+
+// inItsRoot gives an undo that names no root that of its operation. Where there is none
+// that the caller may use, any of theirs will do: the answer is that it is unknown.
+func (e *Engine) inItsRoot(ctx context.Context, by op.Caller, req op.Request) op.Request {
+	if req.Op != op.Undo || req.Root != "" {
+		return req
+	}
+	id, _ := req.Args["operation_id"].(string)
+	if c, ok := req.Args["credential"].(op.Object); ok {
+		id, _ = c["operation_id"].(string)
+	}
+	o, err := e.jrn.Operation(ctx, op.ID(strings.Replace(id, "un_", "op_", 1)))
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, w := range e.roots {
+		if mayUse(by, w) && (req.Root == "" || err == nil && w.Key == o.Root) {
+			req.Root = w.Key
+		}
+	}
+	return req
 }
 
 // meant finds the operation that an undo names by credential or id.

@@ -31,7 +31,7 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	held, err := c.ws.Root.Hold(ctx, c.ws.Store, c.plan.Steps, rooted.HoldOptions{BreakLinks: c.plan.BreakLinks})
 	if err != nil {
 		c.plan.Unstage(c.ws.Store)
-		return e.fail(c, d, c.drifted(err))
+		return e.fail(c, d, e.spent(ctx, c, c.drifted(err)))
 	}
 	defer held.Close()
 

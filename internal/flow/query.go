@@ -58,12 +58,13 @@ func (e *Engine) entry(o journal.Operation) LogEntry {
 	return l
 }
 
-// Operations lists what was done, newest first. An agent sees its own.
-func (e *Engine) Operations(ctx context.Context, by op.Caller, f journal.Filter) ([]LogEntry, error) {
+// Operations lists what was done, newest first. An agent sees its own. next is the page
+// to ask for when there may be more: rows that this caller may not see count for a page.
+func (e *Engine) Operations(ctx context.Context, by op.Caller, f journal.Filter) (list []LogEntry, next int64, err error) {
 	if f.Root != "" {
 		w, err := e.workspace(by, f.Root)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		f.Root = w.Key
 	}
@@ -75,7 +76,10 @@ func (e *Engine) Operations(ctx context.Context, by op.Caller, f journal.Filter)
 	}
 	ops, err := e.jrn.Operations(ctx, f)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	if len(ops) == f.Limit {
+		next = ops[len(ops)-1].Seq
 	}
 	out := make([]LogEntry, 0, len(ops))
 	for _, o := range ops {
@@ -85,13 +89,13 @@ func (e *Engine) Operations(ctx context.Context, by op.Caller, f journal.Filter)
 		if o.State == journal.Committed {
 			late, err := e.late(ctx, o)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			o.Late = late
 		}
 		out = append(out, e.entry(o))
 	}
-	return out, nil
+	return out, next, nil
 }
 
 // late looks whether another program wrote into a kept version after the change, and
@@ -153,8 +157,10 @@ func (e *Engine) Operation(ctx context.Context, by op.Caller, id op.ID) (Detail,
 		}
 		return Detail{}, op.Fail(op.NotFound, "no such operation")
 	}
-	if o.Late, err = e.late(ctx, o); err != nil {
-		return Detail{}, err
+	if o.State == journal.Committed {
+		if o.Late, err = e.late(ctx, o); err != nil {
+			return Detail{}, err
+		}
 	}
 	d := Detail{Operation: e.entry(o), Decision: o.Decision, Effects: op.Effects(o.Steps), Diff: string(o.Diff)}
 	if d.Operation.Undo == "available" {

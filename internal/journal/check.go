@@ -14,7 +14,7 @@ import (
 // rewritten. An error means that the check itself could not go on.
 func (j *Journal) Check(ctx context.Context) ([]string, error) {
 	bad := j.Notes()
-	lines, err := quickCheck(ctx, j.readers)
+	lines, err := integrity(ctx, j.readers)
 	if err != nil && !isDamage(err) {
 		return bad, j.readError(operations, err)
 	}

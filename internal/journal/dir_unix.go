@@ -29,10 +29,10 @@ func safeDirectory(dir string, create bool) error {
 		return ioError("look at the state directory", err)
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return unsafe(dir, "is a symbolic link")
+		return unsafePlace(dir, "is a symbolic link")
 	}
 	if !info.IsDir() {
-		return unsafe(dir, "is not a directory")
+		return unsafePlace(dir, "is not a directory")
 	}
 	if err := safeOwner(dir, info); err != nil {
 		return err
@@ -74,7 +74,7 @@ func safeAncestors(dir string) error {
 			return ioError("look above the state directory", err)
 		}
 		if info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
-			return unsafe(at, "lies above the state and is writable by all")
+			return unsafePlace(at, "lies above the state and is writable by all")
 		}
 		if at == filepath.Dir(at) {
 			return nil
@@ -86,10 +86,10 @@ func safeAncestors(dir string) error {
 // safeOwner refuses what another user owns or what group or others can reach.
 func safeOwner(path string, info fs.FileInfo) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() {
-		return unsafe(path, "belongs to another user")
+		return unsafePlace(path, "belongs to another user")
 	}
 	if extra := info.Mode().Perm() & 0o077; extra != 0 {
-		return unsafe(path, fmt.Sprintf("is open to others (mode %04o)", info.Mode().Perm()))
+		return unsafePlace(path, fmt.Sprintf("is open to others (mode %04o)", info.Mode().Perm()))
 	}
 	return nil
 }

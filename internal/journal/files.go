@@ -59,7 +59,7 @@ func (f *files) secure() error {
 		return ioError("look at the state directory", err)
 	}
 	if held, err := f.root.Stat("."); err != nil || !sameFile(held, byPath) {
-		return unsafe(f.dir, "was exchanged while it was opened")
+		return unsafePlace(f.dir, "was exchanged while it was opened")
 	}
 	for _, name := range []string{lockName, keyName, markName, headName, dataName, dataName + "-wal", dataName + "-shm", blobsName} {
 		if err := f.safeEntry(name); err != nil {
@@ -83,9 +83,9 @@ func (f *files) safeEntry(name string) error {
 	path := filepath.Join(f.dir, name)
 	switch {
 	case name == blobsName && !info.IsDir():
-		return unsafe(path, "is not a directory")
+		return unsafePlace(path, "is not a directory")
 	case name != blobsName && !info.Mode().IsRegular():
-		return unsafe(path, "is not a regular file")
+		return unsafePlace(path, "is not a regular file")
 	}
 	return safeOwner(path, info)
 }
@@ -236,7 +236,7 @@ func (f *files) writeHead(operations, approvals int64) error {
 	return err
 }
 
-func unsafe(path, why string) *op.Error {
+func unsafePlace(path, why string) *op.Error {
 	return op.Fail(op.StateUnsafe, op.Visible(path, false)+" "+why).Do("keep the state in a directory of your own with mode 0700")
 }
 

@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -38,20 +40,6 @@ func sample(j *Journal, requestID string) Operation {
 		Intent: "change \x00 a", Created: time.Unix(1700000000, 123456789).UTC(), Expires: time.Unix(1800000000, 0).UTC(), Diff: []byte("--- a\n+++ b\n")}
 }
 
-func TestSmoke(t *testing.T) {
-	j := fresh(t)
-	o := sample(j, "r1")
-	if err := j.Begin(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	got, err := j.Operation(t.Context(), o.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", got)
-	t.Log(j.Check(t.Context()))
-}
-
 // held is an approval with something in every term.
 func held(j *Journal, requestID string) Approval {
 	return Approval{ID: j.NewID("ap_"), Created: time.Unix(1700000000, 1).UTC(), Deadline: time.Now().Add(time.Hour).UTC().Round(0), OnTimeout: "reject", Token: "tk_1",
@@ -74,4 +62,34 @@ func try(j *Journal, query string, args ...any) error {
 	defer j.w.turn.Unlock()
 	_, err := j.w.conn.ExecContext(context.Background(), query, args...)
 	return err
+}
+
+// content is every file below a directory with its bytes.
+func content(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		out[path] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func same(a, b map[string]string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k, v := range a {
+		if w, ok := b[k]; !ok || v != w {
+			return false
+		}
+	}
+	return true
 }

@@ -68,20 +68,20 @@ func child(what, dir string) error {
 			if err := j.Begin(ctx, o); err != nil {
 				return err
 			}
-			say("begin", o.ID)
+			say("begin", o.ID, time.Now().UnixNano())
 			if err := j.Commit(ctx, o.ID, []byte("reply"), ""); err != nil {
 				return err
 			}
-			say("commit", o.ID)
+			say("commit", o.ID, time.Now().UnixNano())
 			a := held(j, fmt.Sprintf("a%d", i))
 			if err := j.AddApproval(ctx, a); err != nil {
 				return err
 			}
-			say("held", a.ID)
+			say("held", a.ID, time.Now().UnixNano())
 			if _, err := j.Answer(ctx, a.ID, Answer{Answer: "approve", By: "p"}, time.Now()); err != nil {
 				return err
 			}
-			say("answered", a.ID)
+			say("answered", a.ID, time.Now().UnixNano())
 		}
 	case "limit":
 		return limited(ctx, j, say)
@@ -91,7 +91,7 @@ func child(what, dir string) error {
 
 // limited writes until the system refuses to let a file grow, then tries on.
 func limited(ctx context.Context, j *Journal, say func(...any)) error {
-	limit := unix.Rlimit{Cur: 400 << 10, Max: 400 << 10}
+	limit := unix.Rlimit{Cur: 200 << 10, Max: 200 << 10}
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}

@@ -27,36 +27,6 @@ func refused(t *testing.T, dir string, code op.Code, naming string) {
 	}
 }
 
-// content is every file below a directory with its bytes.
-func content(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		out[path] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func same(a, b map[string]string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || v != w {
-			return false
-		}
-	}
-	return true
-}
-
 func TestOpenMakesOnlyWhenTold(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "state")
 	if _, err := Open(dir, Options{}); !errors.Is(err, op.NotFound) {

@@ -143,8 +143,8 @@ func (j *Journal) prepareSchema(ctx context.Context, identity string) error {
 	if err := c.QueryRowContext(ctx, "PRAGMA page_count").Scan(&count); err != nil {
 		return err
 	}
-	if count <= quickPages {
-		if bad, err := quickCheck(ctx, c); err != nil {
+	if count <= wholePages {
+		if bad, err := integrity(ctx, c); err != nil {
 			return err
 		} else if len(bad) > 0 {
 			return op.Fail(op.StateCorrupt, "the database of the state is damaged: "+bad[0]).Do("nothing was rewritten; restore the state, or move it away to begin anew")
@@ -174,14 +174,14 @@ func (j *Journal) makeSchema(ctx context.Context, identity string) error {
 	return j.files.sync(".")
 }
 
-// quickPages is the largest database (8 MiB) that Open checks as a whole; Check has no limit.
-const quickPages = 2048
+// wholePages is the largest database (4 MiB) that Open checks as a whole; Check has no limit.
+const wholePages = 1024
 
 // identityMeta is the row of meta that ties the database to the key.
 const identityMeta = "state identity"
 
-func quickCheck(ctx context.Context, c querier) ([]string, error) {
-	found, err := c.QueryContext(ctx, "PRAGMA quick_check(20)")
+func integrity(ctx context.Context, c querier) ([]string, error) {
+	found, err := c.QueryContext(ctx, "PRAGMA integrity_check(20)")
 	if err != nil {
 		return nil, err
 	}

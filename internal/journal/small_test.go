@@ -24,6 +24,13 @@ func TestTokens(t *testing.T) {
 	if got, err := j.TokenBySecret(ctx, secret, now); err != nil || !reflect.DeepEqual(got, tok) {
 		t.Fatalf("%+v %v", got, err)
 	}
+	far := Token{ID: "tk_far", Expires: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}
+	if err := j.AddToken(ctx, far, secret+"far"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.TokenBySecret(ctx, secret+"far", now); err != nil {
+		t.Errorf("a token with a far end: %v", err)
+	}
 	if err := want(j.AddToken(ctx, Token{ID: "tk_b"}, secret), op.Exists); err != nil {
 		t.Error(err)
 	}

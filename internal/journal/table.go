@@ -135,9 +135,13 @@ func corrupt(t *table, seq int64, name string) *op.Error {
 
 func missing(t *table) *op.Error { return op.Fail(op.NotFound, "there is no such "+t.what) }
 
-// one reads the row of a name.
+// one reads the row of a name. It does not end with ctx: it is too short to be worth the
+// goroutine that the driver starts for a context that can end.
 func (j *Journal) one(ctx context.Context, t *table, name string) (row, error) {
-	r, err := j.scan(t, j.read.byName[t.index].QueryRowContext(ctx, name))
+	if err := ctx.Err(); err != nil {
+		return row{}, j.readError(t, err)
+	}
+	r, err := j.scan(t, j.read.byName[t.index].QueryRowContext(context.WithoutCancel(ctx), name))
 	return r, j.readError(t, err)
 }
 

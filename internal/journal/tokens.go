@@ -67,7 +67,7 @@ func (j *Journal) AddToken(ctx context.Context, t Token, secret string) error {
 // looked up by its keyed digest, so the time taken tells nothing about it.
 func (j *Journal) TokenBySecret(ctx context.Context, secret string, now time.Time) (Token, error) {
 	refuse := op.Fail(op.Unauthenticated, "the token is not valid").Do("ask the operator for a token")
-	r, err := j.scan(tokens, j.read.bySecret.QueryRowContext(ctx, j.secretDigest(secret)))
+	r, err := j.scan(tokens, j.read.bySecret.QueryRowContext(context.WithoutCancel(ctx), j.secretDigest(secret)))
 	if err = j.readError(tokens, err); errors.Is(err, op.NotFound) {
 		return Token{}, refuse
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"holdpoint/op"
@@ -43,10 +44,14 @@ func (c *cells) json(into any) {
 	}
 }
 
-// Times are kept as nanoseconds since 1970, 0 for the zero time.
+// Times are kept as nanoseconds since 1970, 0 for the zero time. What lies beyond the year
+// 2261 becomes the last moment that fits, so that a far end never turns into one passed.
 func nanos(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.Year() > 2261:
+		return math.MaxInt64
 	}
 	return t.UnixNano()
 }

@@ -227,12 +227,16 @@ func (w *writer) flush(version int64) error {
 	return nil
 }
 
-// failed ends a transaction that the database could not do. Only a full disk leaves the
-// journal usable: SQLite found out before anything was flushed and takes all of it back.
+// failed ends a transaction that the database could not do. A full disk, and a lock that
+// somebody's database shell holds, leave the journal usable: SQLite found out before
+// anything was flushed and takes all of it back.
 func (w *writer) failed(err error) error {
 	back := w.exec(w.rollback) // answers with an error when SQLite has done it by itself
 	if sqliteCode(err) == sqlite3.SQLITE_FULL && (back == nil || sqliteCode(back) == sqlite3.SQLITE_ERROR) {
 		return op.Fail(op.NoSpace, "there is no room for the journal").Because(err).Do("make room on the disk that holds the state directory")
+	}
+	if sqliteCode(err) == sqlite3.SQLITE_BUSY {
+		return op.Fail(op.NotReady, "another program keeps the database of the state locked").Because(err).Do("end the program that has it open")
 	}
 	return w.poison(err)
 }

@@ -175,6 +175,9 @@ func (t *settling) withoutSlot(ctx context.Context, a *act, target *Node) (outco
 	if before, err := hasHash(ctx, target, a.step.Before); before || err != nil {
 		return unhappened, err
 	}
+	if _, err := t.h.s.Inode(a.step.Slot + keptSuffix + "0"); err == nil {
+		return unhappened, nil // it was settled before, and put aside
+	}
 	t.conflict(a.step.Path, "the store no longer holds the earlier version")
 	return overtaken, nil
 }

@@ -70,8 +70,9 @@ func TestSettleAfterCrash(t *testing.T) {
 			}
 			start := b.tree()
 			rec, crashed, point, err := b.crashAt(n, steps, func(p string) {
-				if failing && p == "before rmdir" {
-					b.write("ws/last", "foreign")
+				if failing && p == "before rmdir" { // by a rename, which no lease makes wait
+					b.write("ws/tmp", "foreign")
+					must(t, os.Rename(b.path("ws/tmp"), b.path("ws/last")))
 				}
 			})
 			if !crashed {

@@ -1,0 +1,177 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"strings"
+
+	"holdpoint/op"
+)
+
+// labels are the fields of a request that stand beside an operation's own arguments.
+var labels = []string{"dry_run", "dryRun", "pins", "request_id", "session", "stage", "execution_id", "intent"}
+
+// request makes the engine's request of a tool's arguments.
+func (c *caller) request(spec op.Spec, args op.Object) (op.Request, []op.Warning, error) {
+	own := map[string]bool{}
+	if spec.Args != nil {
+		for _, f := range op.Fields(spec.Args) {
+			own[f.Name] = true
+		}
+	}
+	o := op.Object{"op": string(spec.Name), "args": args}
+	rest := op.Object{}
+	for k, v := range args {
+		rest[k] = v
+	}
+	for _, k := range labels {
+		if v, given := rest[k]; given && !own[k] {
+			o[k] = v
+			delete(rest, k)
+		}
+	}
+	o["args"] = rest
+	if c.root != "" {
+		o["root"] = c.root
+	}
+	if o["session"] == nil && c.label != "" {
+		o["session"] = c.label
+	}
+	return op.RequestFrom(o)
+}
+
+// call runs one operation and words its reply.
+func (c *caller) call(ctx context.Context, spec op.Spec, args op.Object) answer {
+	if spec.Name == op.ViewFile {
+		args = boundedView(args)
+	}
+	req, warnings, err := c.request(spec, args)
+	if err != nil {
+		return worded(c.engine.Malformed(c.by, spec.Name, err), "")
+	}
+	r := c.engine.Call(ctx, c.by, req, warnings)
+	a := worded(r, "")
+	if r.Error != nil && r.Error.Code == op.Stale && req.Args["expected_hash"] != nil {
+		c.explainStale(ctx, req, &a)
+	}
+	return a
+}
+
+// boundedView keeps a view of bytes within what a result may carry; views of lines are
+// cut at a line when they are worded.
+func boundedView(args op.Object) op.Object {
+	_, off := args["offset"]
+	limit, given := args["limit"].(int64)
+	if !off && !given || given && limit <= maxText {
+		return args
+	}
+	o := op.Object{}
+	for k, v := range args {
+		o[k] = v
+	}
+	o["limit"] = int64(maxText)
+	return o
+}
+
+// explainStale adds to a stale answer what an agent asks next: does the change still
+// apply to what is there now, and what would it do.
+func (c *caller) explainStale(ctx context.Context, req op.Request, a *answer) {
+	again := op.Object{}
+	for k, v := range req.Args {
+		if k != "expected_hash" {
+			again[k] = v
+		}
+	}
+	req.Args, req.Pins, req.RequestID = again, "", ""
+	p := c.engine.Preflight(ctx, c.by, req)
+	if p.Error != nil {
+		a.fact("still_applies", false)
+		a.text += "\nThe same change does not apply to what is there now: " + p.Error.Message + "."
+		return
+	}
+	a.fact("still_applies", true)
+	a.text += "\nThe same change still applies to what is there now; send it with the current hash, or without expected_hash."
+	if p.Diff != "" && len(p.Diff) <= 4096 {
+		a.text += " It would be:\n" + p.Diff
+	}
+}
+
+// preflightTool looks and judges, and changes nothing.
+func preflightTool() tool {
+	return tool{name: "preflight", title: "Preflight", about: "Tells what a call would do and whether it would wait for a person, without doing it.",
+		input:    []byte(`{"type":"object","properties":{"op":{"type":"string","description":"a tool's name"},"args":{"type":"object","description":"its arguments"}},"required":["op","args"]}`),
+		output:   schemaOf("verdict reason pins"),
+		readOnly: true, idempotent: true,
+		run: func(ctx context.Context, c *caller, args op.Object) answer { return c.preflight(ctx, args) }}
+}
+
+func (c *caller) preflight(ctx context.Context, args op.Object) answer {
+	name, ok := args["op"].(string)
+	inner, ok2 := args["args"].(op.Object)
+	if !ok || !ok2 || len(args) != 2 {
+		return failed(op.Fail(op.BadRequest, "preflight takes op, a tool's name, and args, its arguments").In("args").Do(`for example {"op":"delete_file","args":{"path":"old.txt"}}`))
+	}
+	spec, known := op.Lookup(op.Name(name))
+	if !known {
+		spec = op.Spec{Name: op.Name(name)}
+	}
+	req, _, err := c.request(spec, inner)
+	if err != nil {
+		return failed(err)
+	}
+	p := c.engine.Preflight(ctx, c.by, req)
+	if p.Error != nil {
+		return failed(p.Error)
+	}
+	a := answer{facts: map[string]any{"status": "done"}}
+	var text bytes.Buffer
+	if d := p.Decision; d != nil {
+		a.fact("verdict", d.Verdict.String())
+		a.fact("reason", string(d.Reason))
+		switch d.Verdict {
+		case op.Auto:
+			text.WriteString(name + " would run at once.")
+		case op.Review:
+			text.WriteString(name + " would wait for a person: " + strings.Join(p.Reasons, "; ") + ".")
+		default:
+			text.WriteString(name + " would be refused: " + strings.Join(p.Reasons, "; ") + ".")
+		}
+	}
+	if p.Pins != "" {
+		a.fact("pins", p.Pins)
+	}
+	if p.Facts != nil {
+		for _, t := range p.Facts.Targets {
+			text.WriteString("\n" + op.Escape(string(t.Path)) + ": " + state(t))
+		}
+	}
+	for _, w := range p.Warnings {
+		text.WriteString("\nnote: " + w.Message)
+	}
+	if p.Diff != "" {
+		text.WriteString("\n" + p.Diff)
+	}
+	a.text = cut(text.String(), maxText)
+	return a
+}
+
+// state words one target in a few words.
+func state(t op.Target) string {
+	if !t.Exists {
+		return "absent"
+	}
+	words := []string{string(t.Kind)}
+	if t.Hash != "" {
+		words = append(words, string(t.Hash))
+	}
+	if t.Protected {
+		words = append(words, "protected by "+t.ProtectedBy)
+	}
+	if t.Sensitive {
+		words = append(words, "looks like a secret")
+	}
+	if t.Ignored {
+		words = append(words, "ignored by git")
+	}
+	return strings.Join(words, ", ")
+}
