@@ -70,6 +70,8 @@ const (
 type Server struct {
 	Engine Engine
 	Ready  func() bool
+	// MCP serves /mcp and, as an upgrade to lines, /v1/mcp; nil where it is not built in.
+	MCP func(w http.ResponseWriter, r *http.Request, by op.Caller)
 	// Sessions of people who logged in with the passphrase: in memory only.
 	sessions sessions
 	login    sync.Mutex // one passphrase at a time: Argon2 is meant to be slow
@@ -107,6 +109,8 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /v1/audit", s.role(op.Observer, s.getAudit))
 	m.HandleFunc("GET /v1/audit/head", s.role(op.Observer, s.getAuditHead))
 	m.HandleFunc("POST /v1/audit/verify", s.role(op.Observer, s.postAuditVerify))
+	m.HandleFunc("/mcp", s.role(op.Agent, s.toMCP))
+	m.HandleFunc("GET /v1/mcp", s.role(op.Agent, s.toMCP))
 	for _, route := range notBuilt {
 		m.HandleFunc(route, s.anyRole(func(w http.ResponseWriter, r *http.Request, _ op.Caller) {
 			fail(w, op.Fail(op.NotAvailable, r.URL.Path+" is not built yet"))
@@ -119,7 +123,15 @@ func (s *Server) Handler() http.Handler {
 }
 
 // notBuilt names the routes of the contract that this version refuses by name.
-var notBuilt = []string{"POST /v1/clean", "/v1/rules", "/v1/mode", "/v1/profiles", "/metrics", "/openapi.json", "/mcp", "GET /{$}"}
+var notBuilt = []string{"POST /v1/clean", "/v1/rules", "/v1/mode", "/v1/profiles", "/metrics", "/openapi.json", "GET /{$}"}
+
+func (s *Server) toMCP(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	if s.MCP == nil {
+		fail(w, op.Fail(op.NotAvailable, "MCP is not in this build"))
+		return
+	}
+	s.MCP(w, r, by)
+}
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if !s.Ready() {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -305,7 +306,7 @@ func (a answer) response(id string) []byte {
 	facts := a.structured()
 	b := make([]byte, 0, len(a.text)+len(a.text)/8+len(facts)+len(id)+160)
 	b = append(append(append(b, `{"jsonrpc":"2.0","id":`...), id...), `,"result":{"content":[{"type":"text","text":`...)
-	b = op.AppendString(b, a.text)
+	b = op.AppendString(b, strings.ToValidUTF8(a.text, "\uFFFD"))
 	b = append(append(b, `}],"structuredContent":`...), facts...)
 	if a.isError {
 		b = append(b, `,"isError":true`...)

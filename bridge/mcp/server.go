@@ -233,9 +233,6 @@ func (s *Server) resumed(ctx context.Context, ses *session, t *tool, req *sdk.Ca
 	}
 	id := req.Params.RequestState
 	if !strings.HasPrefix(id, "ap_") {
-		for _, v := range req.Params.InputResponses {
-			_ = v // the older versions bring no state; the call below meets its own row
-		}
 		return answer{}, false
 	}
 	wait := time.Duration(0)
