@@ -8,6 +8,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
@@ -90,7 +91,10 @@ func (s *Sight) see(ctx context.Context, root *rooted.Root, m Marker, sub op.Sub
 	if t.Exists {
 		t.Size, t.Mode, t.LinkCount = n.Info.Size, n.Info.ModeString(), n.Info.Links
 	}
-	head, whole := s.content(ctx, n, &t, depth)
+	head, whole, err := s.content(ctx, n, &t, depth)
+	if err != nil {
+		return within(err, "args."+sub.Arg)
+	}
 	s.Contents = append(s.Contents, whole)
 	mark(ctx, m, &t, asked, head)
 	if t.Kind == op.Directory && depth == Deep {
@@ -101,19 +105,19 @@ func (s *Sight) see(ctx context.Context, root *rooted.Root, m Marker, sub op.Sub
 }
 
 // content fills the hash, and returns the head of a file and, of one that is not large,
-// all of it.
-func (s *Sight) content(ctx context.Context, n *rooted.Node, t *op.Target, depth Depth) (head, whole []byte) {
-	var err error
+// all of it. What cannot be read is a missing fact; a directory that another file system
+// is mounted in can never be taken or moved as one, which is an error.
+func (s *Sight) content(ctx context.Context, n *rooted.Node, t *op.Target, depth Depth) (head, whole []byte, err error) {
 	switch t.Kind {
 	case op.File:
 		if t.Size <= WholeBytes {
 			if whole, err = n.Read(WholeBytes + headBytes); err == nil {
 				t.Hash, t.Size = rooted.HashBytes(whole), int64(len(whole))
-				return whole[:min(len(whole), headBytes)], whole
+				return whole[:min(len(whole), headBytes)], whole, nil
 			}
 		} else if head, err = n.ReadAt(0, headBytes); err == nil {
 			if t.Hash, t.Size, err = n.Hash(ctx); err == nil {
-				return head, nil
+				return head, nil, nil
 			}
 		}
 	case op.Directory:
@@ -129,10 +133,13 @@ func (s *Sight) content(ctx context.Context, n *rooted.Node, t *op.Target, depth
 		// A FIFO, a socket or a device has no content to pin.
 		s.Available = false
 	}
+	if errors.Is(err, op.CrossesMount) {
+		return nil, nil, err
+	}
 	if err != nil {
 		t.Hash, s.Available = "", false
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // mark judges the canonical path, the asked one and every link walked on the way; the

@@ -736,8 +736,9 @@ func told(r M) []string {
 }
 
 func TestGolden(t *testing.T) {
+	d := quick(t, "")
+	write(t, filepath.Join(d.Root, ".env"), "A=1\n")
 	t.Run("X66, U25 (part) classes, tiers and switches of the operations are frozen", func(t *testing.T) {
-		d := quick(t, "")
 		_, table := d.http("GET", "/v1/table", d.Agent, nil)
 		var b strings.Builder
 		for _, o := range objects(table["operations"]) {
@@ -746,7 +747,13 @@ func TestGolden(t *testing.T) {
 		golden(t, "operations.txt", b.String())
 	})
 	t.Run("C66 the leading reason is the same a thousand times", func(t *testing.T) {
-		row := `{"name":"x","request":{"op":"delete_file","force_overwrite":true},"profile":{"require_approval":true,"allow_delete":true,"mode":"auto","clearance":1},"facts":{"workspace_bound":true,"available":true,"planned":true,"mutates":true,"change_bytes":0,"overwrites":false,"creates":false,"targets":[{"path":".env","role":"target","exists":true,"kind":"file","size":1,"mode":"0644","hash":"blake3:00","protected":true,"sensitive":false,"ignored":false}]},"environment":{"caller_role":"agent","clearance_floor":1}}` + "\n"
+		look := d.preflight("delete_file", M{"path": ".env", "force_overwrite": true})
+		facts, err := json.Marshal(look["facts"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := `{"name":"x","request":{"op":"delete_file","force_overwrite":true,"backup":true},"profile":{"require_approval":true,"allow_delete":true,"mode":"auto","clearance":1},"facts":` +
+			string(facts) + `,"environment":{"caller_role":"agent","clearance_floor":1}}` + "\n"
 		cmd := exec.Command(binary, "policy", "judge", "-")
 		cmd.Stdin = strings.NewReader(strings.Repeat(row, 1000))
 		out, err := cmd.Output()

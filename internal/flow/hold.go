@@ -185,7 +185,10 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 	}
 	reply := e.execute(ctx, row)
 	state := "executed"
-	if reply.Status != op.Done {
+	switch {
+	case reply.Status != op.Done && reply.EffectsExecuted:
+		state = "unknown"
+	case reply.Status != op.Done:
 		state = "failed"
 	}
 	body, err := json.Marshal(withoutContent(reply))

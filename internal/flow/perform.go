@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"holdpoint/audit"
@@ -45,13 +46,35 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	}
 	report, err := held.Apply(ctx)
 	if err != nil {
-		if aborted := e.jrn.Abort(ctx, o.ID, string(op.AsError(err).Code)); aborted != nil {
-			return e.fail(c, d, aborted)
-		}
-		c.plan.Unstage(c.ws.Store)
-		return e.fail(c, d, c.drifted(err))
+		return e.missed(ctx, c, d, o, report, err)
 	}
 	return e.landed(ctx, c, d, o, report)
+}
+
+// missed ends an intent whose steps do not stand. What others wrote into our files before
+// those were taken back stays in the store, and the log names it.
+func (e *Engine) missed(ctx context.Context, c *call, d op.Decision, o journal.Operation, report rooted.Report, err error) op.Reply {
+	if errors.Is(err, op.UnknownOutcome) {
+		// Some step stands. The intent stays open with all that it staged and displaced, so
+		// that the next start can settle it.
+		r := e.fail(c, d, err)
+		r.OperationID, r.EffectsExecuted, r.Effects = o.ID, true, op.Effects(o.Steps)
+		return r
+	}
+	var late []string
+	for _, l := range report.Late {
+		late = append(late, lateLine(l))
+	}
+	if len(late) > 0 {
+		if err := e.jrn.NoteLate(ctx, o.ID, late); err != nil {
+			return e.fail(c, d, err)
+		}
+	}
+	if err := e.jrn.Abort(ctx, o.ID, string(op.AsError(err).Code)); err != nil {
+		return e.fail(c, d, err)
+	}
+	c.plan.Unstage(c.ws.Store)
+	return e.fail(c, d, c.drifted(err))
 }
 
 // drifted words a drift for who asked: to an undo it is a conflict.

@@ -9,6 +9,7 @@ import (
 	"holdpoint/audit"
 	"holdpoint/fileops"
 	"holdpoint/internal/journal"
+	"holdpoint/internal/rooted"
 	"holdpoint/op"
 	"holdpoint/review"
 )
@@ -115,8 +116,7 @@ func (e *Engine) late(ctx context.Context, o journal.Operation) ([]string, error
 		if err != nil || late == nil {
 			continue
 		}
-		line := fmt.Sprintf("late_write %s: kept %s, is %s", op.Escape(string(s.Path)), late.Was, late.Is)
-		if !known[line] {
+		if line := lateLine(*late); !known[line] {
 			found = append(found, line)
 		}
 	}
@@ -124,6 +124,11 @@ func (e *Engine) late(ctx context.Context, o journal.Operation) ([]string, error
 		return o.Late, nil
 	}
 	return append(o.Late, found...), e.jrn.NoteLate(ctx, o.ID, found)
+}
+
+// lateLine words a late write for the log.
+func lateLine(l rooted.Late) string {
+	return fmt.Sprintf("late_write %s: kept %s, is %s", op.Escape(string(l.Path)), l.Was, l.Is)
 }
 
 // Detail is one operation in full.
@@ -172,19 +177,26 @@ func (e *Engine) Operation(ctx context.Context, by op.Caller, id op.ID) (Detail,
 	return d, nil
 }
 
-// versions gives what lies in the store beside what stands in the tree.
+// versions gives what lies in the store beside what stands in the tree: what a step put
+// there, and what was found in its files when they were taken back.
 func versions(ctx context.Context, w *Workspace, steps []op.Step) []Version {
 	var out []Version
+	slots, _ := w.Store.Slots()
 	for _, s := range steps {
 		if s.Slot == "" {
 			continue
 		}
-		if f, err := w.Store.Open(s.Slot); err == nil {
-			b := make([]byte, maxVersion)
-			n, _ := f.ReadAt(b, 0)
-			f.Close()
-			if st, err := w.Store.State(ctx, s.Slot); err == nil {
-				out = append(out, Version{s.Path, "kept", st.Hash, base64.StdEncoding.EncodeToString(b[:n])})
+		for _, slot := range slots {
+			if slot != s.Slot && rooted.KeptFor(slot) != s.Slot {
+				continue
+			}
+			if f, err := w.Store.Open(slot); err == nil {
+				b := make([]byte, maxVersion)
+				n, _ := f.ReadAt(b, 0)
+				f.Close()
+				if st, err := w.Store.State(ctx, slot); err == nil {
+					out = append(out, Version{s.Path, "kept", st.Hash, base64.StdEncoding.EncodeToString(b[:n])})
+				}
 			}
 		}
 		if n, err := w.Root.Look(ctx, s.Path, false); err == nil {

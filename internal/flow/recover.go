@@ -5,6 +5,7 @@ import (
 
 	"holdpoint/audit"
 	"holdpoint/internal/journal"
+	"holdpoint/internal/rooted"
 	"holdpoint/op"
 )
 
@@ -79,7 +80,7 @@ func (e *Engine) relog(ctx context.Context, key string, ended func(*audit.Record
 }
 
 // sweep drops what lies in the store and belongs to no recorded operation: files staged
-// for a call that never got as far as its intent.
+// for a call that never got as far as its intent. What others wrote is not ours to drop.
 func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 	slots, err := w.Store.Slots()
 	if err != nil || len(slots) == 0 {
@@ -99,7 +100,7 @@ func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 		}
 	}
 	for _, slot := range slots {
-		if !named[slot] {
+		if !named[slot] && rooted.KeptFor(slot) == "" {
 			if err := w.Store.Drop(slot); err != nil {
 				return err
 			}

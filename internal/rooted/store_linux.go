@@ -100,11 +100,8 @@ func (s *Store) Close() error {
 
 const maxSlot = 64
 
-// Slots of our own making are the caller's with one of these behind.
-const (
-	copySuffix = ".pre"  // the independent copy of a pre-image
-	keptSuffix = ".kept" // what somebody else wrote and nothing leads to any more
-)
+// copySuffix marks a slot of our own making: the independent copy of a pre-image.
+const copySuffix = ".pre"
 
 // checkSlot lets plain names pass. One that steps use leaves room for a suffix.
 func checkSlot(slot string, room int) error {

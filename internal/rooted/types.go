@@ -2,6 +2,7 @@ package rooted
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"holdpoint/op"
@@ -115,4 +116,17 @@ type Settled struct {
 	Done      bool     // every step stands, or stood and was changed by others since
 	Conflicts []string // sentences, one for each thing left as others made it
 	Left      []string // slots that hold what was staged for steps that do not stand
+}
+
+// keptSuffix marks a slot of our own making, the caller's with a number behind: what
+// somebody else wrote and nothing leads to any more.
+const keptSuffix = ".kept"
+
+// KeptFor gives the slot of the step that left somebody else's bytes behind in this slot;
+// empty for any other slot. Nobody but their owner can say that such bytes may go.
+func KeptFor(slot string) string {
+	if i := strings.LastIndex(slot, keptSuffix); i > 0 {
+		return slot[:i]
+	}
+	return ""
 }
