@@ -122,7 +122,12 @@ func result(w http.ResponseWriter, v any, err error) {
 	reply(w, http.StatusOK, v)
 }
 
+// getApprovals lists cards: all of them for those who review, with mine=true an agent's own.
 func (s *Server) getApprovals(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	if !by.Role.Includes(op.Observer) && r.URL.Query().Get("mine") != "true" {
+		fail(w, op.Fail(op.Forbidden, "only observers and reviewers see the queue").Do("mine=true lists your own"))
+		return
+	}
 	v, err := s.Engine.Approvals(r.Context(), by, r.URL.Query().Get("state"))
 	result(w, map[string]any{"approvals": v}, err)
 }

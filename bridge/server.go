@@ -89,7 +89,7 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("POST /v1/call", s.role(op.Agent, s.postCall))
 	m.HandleFunc("POST /v1/preflight", s.role(op.Agent, s.postPreflight))
 	m.HandleFunc("POST /v1/undo", s.anyRole(s.postUndo))
-	m.HandleFunc("GET /v1/approvals", s.role(op.Observer, s.getApprovals))
+	m.HandleFunc("GET /v1/approvals", s.anyRole(s.getApprovals))
 	m.HandleFunc("GET /v1/approvals/{id}", s.anyRole(s.getApproval))
 	m.HandleFunc("POST /v1/approvals/{id}/answer", s.anyRole(s.postAnswer)) // the queue refuses and records who may not
 	m.HandleFunc("POST /v1/approvals/{id}/cancel", s.anyRole(s.postCancel))

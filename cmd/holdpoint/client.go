@@ -37,6 +37,7 @@ const maxAnswer = 256 << 20
 // connect finds the daemon. With a root directory and no daemon it opens the engine in
 // this process. It never starts a daemon.
 func (a *app) connect(ctx context.Context, root string) (*client, error) {
+	a.atProject(ctx, first(root, "."))
 	path, named := SocketPath(a.socket, a.state, a.Env)
 	err := reach(ctx, path, named)
 	if err == nil {

@@ -81,7 +81,7 @@ func (c *client) cards(ctx context.Context, state string) ([]card, error) {
 	var got struct {
 		Approvals []card `json:"approvals"`
 	}
-	_, err := c.get(ctx, query("/v1/approvals", "state", state), &got)
+	_, err := c.get(ctx, query("/v1/approvals", "state", state, "mine", "true"), &got)
 	return got.Approvals, err
 }
 

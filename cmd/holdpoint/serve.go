@@ -28,6 +28,7 @@ type serveFlags struct {
 	listen, config     string
 	reviewAuth         string
 	allowBroad, silent bool
+	idleExit           time.Duration
 }
 
 func serveCommand(a *app) *cobra.Command {
@@ -38,6 +39,8 @@ func serveCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.listen, "listen", "", "also serve HTTP on this loopback address, such as 127.0.0.1:7117")
 	c.Flags().StringVar(&f.config, "config", "", "the configuration (else HOLDPOINT_CONFIG, else the user's)")
 	c.Flags().StringVar(&f.reviewAuth, "review-auth", "passphrase", "how reviewers prove themselves: passphrase or token")
+	c.Flags().DurationVar(&f.idleExit, "idle-exit", 0, "end when nobody has been connected for this long and no card waits")
+	c.Flags().Lookup("idle-exit").Hidden = true
 	c.Flags().BoolVar(&f.allowBroad, "allow-broad-root", false, "allow /, a home directory, or a root that holds the state")
 	return c
 }
@@ -198,6 +201,8 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	var ready atomic.Bool
 	s := bridge.New(adapter{o})
 	s.Ready = ready.Load
+	tools := mountTools(o, s)
+	defer tools.Close()
 	h := s.Handler()
 	l, err := listenSocket(socket)
 	if err != nil {
@@ -215,7 +220,15 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 		listeners = append(listeners, tcp)
 	}
 	ended := make(chan error, len(servers))
+	var there presence
+	if f.idleExit > 0 {
+		idle, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() { untilIdle(idle, o, &there, tools.Clients, f.idleExit); cancel() }()
+		ctx = idle
+	}
 	for i, srv := range servers {
+		srv.ConnState = there.state
 		go func() { ended <- srv.Serve(listeners[i]) }()
 	}
 	ready.Store(true)
@@ -226,6 +239,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 		err = nil
 	}
 	ready.Store(false)
+	tools.Close()
 	bound, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, srv := range servers {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -24,7 +25,7 @@ func TestHostile(t *testing.T) {
 		name  string
 		write func(t *testing.T, path, mark string)
 	}{
-		{"S33 (part) no write in place is lost to 200 edits", writeInPlace},
+		{"D48 (part) no write in place is lost to 200 edits", writeInPlace},
 		{"no write with truncation is lost to 200 edits", writeTruncating},
 		{"no file renamed over it is lost to 200 edits", writeByRename},
 	} {
@@ -59,6 +60,82 @@ func TestHostile(t *testing.T) {
 		}
 		must(t, d.call("edit_file", M{"path": "held", "old_string": "mine", "new_string": "edited"}), "done")
 	})
+}
+
+// TestLateWrite takes the two ways in which a write can land in a file that is no longer at
+// its name, and waits for neither to happen by chance.
+func TestLateWrite(t *testing.T) {
+	t.Run("a write into the kept version is named by the log, shown, and no undo runs over it", func(t *testing.T) {
+		d := start(t)
+		path := filepath.Join(d.Root, "f")
+		write(t, path, "base\n")
+		reopen := oldInode(t, path)
+		r := must(t, d.call("edit_file", M{"path": "f", "old_string": "base", "new_string": "edited"}), "done")
+		if err := reopen("late\n", 0); err != nil {
+			t.Fatal(err)
+		}
+		(&hostile{d: d, name: "f"}).late(t, 0, text(r, "operation_id"), "late")
+		exit, out, _ := d.cli("log")
+		if exit != 0 || !strings.Contains(out, "late_write") {
+			t.Errorf("holdpoint log says nothing of it: %d %s", exit, out)
+		}
+		if got := d.undo(r); code(got) != "undo_conflict" || read(t, path) != "edited\n" {
+			t.Errorf("the undo: %v, the file %q", got["error"], read(t, path))
+		}
+	})
+	t.Run("a write into the new version is kept when the edit is taken back, also over a restart", func(t *testing.T) {
+		root, state := dirs(t)
+		d := &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock")}
+		t.Cleanup(func() { d.stop(syscall.SIGTERM) })
+		// The daemon is held for a while after each rename, so that others come between.
+		d.run("strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:delay_exit=400000")
+		path := filepath.Join(root, "f")
+		write(t, path, "base\n")
+		reopen := oldInode(t, path)
+		reply := make(chan M)
+		go func() { reply <- d.call("edit_file", M{"path": "f", "old_string": "base", "new_string": "edited"}) }()
+		for end := time.Now().Add(20 * time.Second); read(t, path) != "edited\n"; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the edit never came")
+			}
+		}
+		if err := os.WriteFile(path, []byte("mine\n"), 0); err != nil { // goes into the daemon's file
+			t.Fatal(err)
+		}
+		if err := reopen("", syscall.O_NONBLOCK); err == nil { // and this breaks the lease on the other
+			t.Fatal("the file that was put away has no lease")
+		}
+		if r := <-reply; code(r) != "stale_precondition" {
+			t.Fatalf("got %v, want stale_precondition", r)
+		}
+		if got := read(t, path); got != "base\n" {
+			t.Errorf("the file is %q, want what stood there", got)
+		}
+		h := &hostile{d: d, name: "f"}
+		h.late(t, 0, "", "mine")
+		d.restart()
+		h.late(t, 1, "", "mine")
+	})
+}
+
+// oldInode holds a file open for reading, which no lease minds, and gives a way to write to
+// that very file when it has left its name.
+func oldInode(t *testing.T, path string) func(text string, flags int) error {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return func(text string, flags int) error {
+		w, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_WRONLY|flags, 0)
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		_, err = w.WriteAt([]byte(text), 0)
+		return err
+	}
 }
 
 // hostile is one file that two write.

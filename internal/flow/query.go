@@ -210,15 +210,16 @@ func versions(ctx context.Context, w *Workspace, steps []op.Step) []Version {
 	return out
 }
 
-// Approvals lists cards for those who may see all.
+// Approvals lists cards: an agent's own, all for others.
 func (e *Engine) Approvals(ctx context.Context, by op.Caller, state string) ([]review.Card, error) {
-	if !by.Role.Includes(op.Observer) {
-		return nil, op.Fail(op.Forbidden, "only observers and reviewers see the queue").Do("ask for one approval by its id")
-	}
 	if err := e.Expire(ctx); err != nil {
 		return nil, err
 	}
-	rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: state})
+	f := journal.ApprovalFilter{State: state}
+	if by.Role == op.Agent {
+		f.Token = by.Token
+	}
+	rows, err := e.jrn.Approvals(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +250,7 @@ type ApprovalView struct {
 	Card  *review.Card `json:"card,omitempty"`
 }
 
-// Approval shows one row, waiting up to wait for an answer. The asker sees its state and
-// the reply, others the card.
+// Approval shows one row, waiting up to wait for an answer: state, reply and card.
 func (e *Engine) Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (ApprovalView, error) {
 	_, ch, cancel := e.events.subscribe(e.events.last())
 	defer cancel()
@@ -293,10 +293,8 @@ func (e *Engine) view(by op.Caller, row journal.Approval) ApprovalView {
 	}
 	r := e.replyOf(row)
 	v.Reply = &r
-	if by.Role.Includes(op.Observer) {
-		c := review.CardOf(row)
-		v.Card = &c
-	}
+	c := review.CardOf(row)
+	v.Card = &c
 	return v
 }
 
