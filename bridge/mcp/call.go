@@ -99,7 +99,7 @@ func (c *caller) explainStale(ctx context.Context, req op.Request, a *answer) {
 // preflightTool looks and judges, and changes nothing.
 func preflightTool() tool {
 	return tool{name: "preflight", title: "Preflight", about: "Tells what a call would do and whether it would wait for a person, without doing it.",
-		input:    []byte(`{"type":"object","properties":{"op":{"type":"string","description":"a tool's name"},"args":{"type":"object","description":"its arguments"}},"required":["op","args"]}`),
+		input:    []byte(`{"type":"object","properties":{"op":{"type":"string","description":"a tool"},"args":{"type":"object"}},"required":["op","args"]}`),
 		output:   schemaOf("verdict reason pins"),
 		readOnly: true, idempotent: true,
 		run: func(ctx context.Context, c *caller, args op.Object) answer { return c.preflight(ctx, args) }}

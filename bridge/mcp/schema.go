@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"holdpoint/op"
@@ -14,7 +15,7 @@ import (
 func inputSchema(spec op.Spec) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	var required []string
-	fields := op.Fields(spec.Args)
+	fields := slices.DeleteFunc(op.Fields(spec.Args), unlisted)
 	for i, f := range fields {
 		if i > 0 {
 			b = append(b, ',')
@@ -29,7 +30,7 @@ func inputSchema(spec op.Spec) []byte {
 		if len(fields) > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `"dry_run":{"type":"boolean"},"intent":{"type":"string","description":"why, in the user's words; shown to the reviewer"}`...)
+		b = append(b, `"dry_run":{"type":"boolean"},"intent":{"type":"string"}`...)
 	}
 	b = append(b, '}')
 	b = appendRequired(b, required)
@@ -68,6 +69,9 @@ func appendField(b []byte, f op.Field) []byte {
 			b = op.AppendString(b, w)
 		}
 		b = append(b, ']')
+	}
+	if f.Name == "operation_id" {
+		f.Doc = "the undo id (un_...) or operation id of a change"
 	}
 	if tells(f) {
 		b = op.AppendString(append(b, `,"description":`...), f.Doc)
@@ -110,60 +114,45 @@ func appendType(b []byte, t reflect.Type) []byte {
 	return b // anything
 }
 
-// tells reports whether an argument's sentence says more than its name does.
-func tells(f op.Field) bool {
-	name := strings.ReplaceAll(f.Name, "_", " ")
-	for _, w := range strings.Fields(f.Doc) {
-		switch w = strings.Trim(w, ",.;"); w {
-		case "the", "a", "an", "of", "in", "at", "to", "its":
-		default:
-			if !strings.Contains(name, strings.TrimSuffix(w, "s")) {
-				return true
-			}
-		}
+// unlisted arguments are taken but not offered: those that turn a safety net off, which
+// send a call to a person anyway, and the few that only say what holds already.
+func unlisted(f op.Field) bool {
+	switch f.Name {
+	case "backup", "backup_root", "create_dirs", "credential":
+		return true
 	}
-	return false
+	return strings.HasSuffix(f.Doc, "(needs a person)")
 }
+
+// spoken are names that every model knows; a sentence would say nothing more.
+var spoken = strings.Fields("path compare_path source destination content old_string new_string replace_all expected_hash edits start_line end_line " +
+	"offset limit tail_lines depth pattern show_hidden page page_size context_lines append recursive parents regex ignore_case glob context mode " +
+	"command args script cwd env stdin timeout_ms background operations patch format commit revision ref staged max_count")
+
+// tells reports whether an argument's sentence says more than its name does.
+func tells(f op.Field) bool { return f.Doc != "" && !slices.Contains(spoken, f.Name) }
 
 // outputSchema names the facts that structuredContent may hold. Only status is always
 // there: the same tool answers a held call and a failed one.
-func outputSchema(spec op.Spec) []byte {
-	facts := outputs[spec.Name]
-	if facts == "" {
-		switch {
-		case spec.Class == op.Read:
-			facts = "next"
-		case spec.Class == op.Process:
-			facts = "exit_code# approval_id"
-		default:
-			facts = "undo approval_id"
-		}
-	}
-	return schemaOf(facts)
-}
+func outputSchema(spec op.Spec) []byte { return schemaOf(outputs[spec.Name]) }
 
-// outputs: a "#" after a name is a number, a "?" a truth value.
 var outputs = map[op.Name]string{
-	op.ViewFile:      "hash total_lines# next# eof?",
-	op.ListDirectory: "total# next",
-	op.FileInfo:      "exists? type size# hash",
-	op.DiffFile:      "added# removed#",
+	op.ViewFile:      "hash total_lines next eof",
+	op.ListDirectory: "total next",
+	op.FileInfo:      "exists type size hash",
+	op.DiffFile:      "added removed",
 	op.WriteFile:     "hash undo approval_id",
 	op.EditFile:      "hash undo approval_id",
 }
 
+// schemaOf names facts of any type.
 func schemaOf(facts string) []byte {
-	b := []byte(`{"type":"object","properties":{"status":{"type":"string"}`)
+	if facts == "" {
+		return []byte(`{"type":"object","required":["status"]}`)
+	}
+	b := []byte(`{"type":"object","properties":{"status":{}`)
 	for _, f := range strings.Fields(facts) {
-		kind, name := "string", strings.TrimRight(f, "#?")
-		switch f[len(f)-1] {
-		case '#':
-			kind = "integer"
-		case '?':
-			kind = "boolean"
-		}
-		b = append(op.AppendString(append(b, ','), name), `:{"type":"`...)
-		b = append(append(b, kind...), `"}`...)
+		b = append(op.AppendString(append(b, ','), f), `:{}`...)
 	}
 	return append(b, `},"required":["status"]}`...)
 }

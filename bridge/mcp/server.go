@@ -93,7 +93,8 @@ func (s *Server) offer(o Options) *offer {
 }
 
 const instructions = "Files of one workspace. Small reversible changes run at once and return an undo id; riskier ones are held for a person: " +
-	"then call approval_wait with the approval id, and do not send the call again. Paths are relative to the workspace."
+	"then call approval_wait with the approval id, and do not send the call again. Paths are relative to the workspace. " +
+	"intent, where a tool has it, is why you do this, in the user's words; the reviewer sees it."
 
 // session is what stays the same for one client: its token's secret, which is looked up
 // anew at each call, and where it works.

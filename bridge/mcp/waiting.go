@@ -23,7 +23,7 @@ func waitingTools() []tool {
 	of := func(more string) []byte {
 		return []byte(`{"type":"object","properties":{` + id + more + `},"required":["approval_id"]}`)
 	}
-	out := schemaOf("state undo")
+	out := schemaOf("")
 	return []tool{
 		{name: "approval_status", title: "Approval status", about: "Tells how a held call stands.",
 			input: of(""), output: out, readOnly: true, idempotent: true,
@@ -134,6 +134,6 @@ func profileTools() []tool {
 			output: schemaOf(""), readOnly: true, idempotent: true, run: later("listing profiles")},
 		{name: "request_profile_switch", title: "Ask for a profile", about: "Asks a person to switch your profile.",
 			input:  []byte(`{"type":"object","properties":{"profile":{"type":"string"}},"required":["profile"]}`),
-			output: schemaOf("approval_id"), idempotent: true, run: later("switching profiles")},
+			output: schemaOf(""), idempotent: true, run: later("switching profiles")},
 	}
 }

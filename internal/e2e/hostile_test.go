@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // hostileRounds is how often each kind of hostile writer meets an edit.
@@ -76,7 +78,7 @@ func TestLateWrite(t *testing.T) {
 		}
 		(&hostile{d: d, name: "f"}).late(t, 0, text(r, "operation_id"), "late")
 		exit, out, _ := d.cli("log")
-		if exit != 0 || !strings.Contains(out, "late_write") {
+		if exit != 0 || !strings.Contains(out, "another program wrote") {
 			t.Errorf("holdpoint log says nothing of it: %d %s", exit, out)
 		}
 		if got := d.undo(r); code(got) != "undo_conflict" || read(t, path) != "edited\n" {
@@ -84,38 +86,86 @@ func TestLateWrite(t *testing.T) {
 		}
 	})
 	t.Run("a write into the new version is kept when the edit is taken back, also over a restart", func(t *testing.T) {
-		root, state := dirs(t)
-		d := &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock")}
-		t.Cleanup(func() { d.stop(syscall.SIGTERM) })
-		// The daemon is held for a while after each rename, so that others come between.
-		d.run("strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:delay_exit=400000")
-		path := filepath.Join(root, "f")
-		write(t, path, "base\n")
-		reopen := oldInode(t, path)
-		reply := make(chan M)
-		go func() { reply <- d.call("edit_file", M{"path": "f", "old_string": "base", "new_string": "edited"}) }()
-		for end := time.Now().Add(20 * time.Second); read(t, path) != "edited\n"; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("the edit never came")
-			}
-		}
+		d, reply, reopen := slowEdit(t)
+		path := filepath.Join(d.Root, "f")
 		if err := os.WriteFile(path, []byte("mine\n"), 0); err != nil { // goes into the daemon's file
 			t.Fatal(err)
 		}
 		if err := reopen("", syscall.O_NONBLOCK); err == nil { // and this breaks the lease on the other
 			t.Fatal("the file that was put away has no lease")
 		}
-		if r := <-reply; code(r) != "stale_precondition" {
-			t.Fatalf("got %v, want stale_precondition", r)
-		}
-		if got := read(t, path); got != "base\n" {
-			t.Errorf("the file is %q, want what stood there", got)
+		if r := <-reply; code(r) != "stale_precondition" || read(t, path) != "base\n" {
+			t.Fatalf("got %v and %q, want stale_precondition and what stood there", r, read(t, path))
 		}
 		h := &hostile{d: d, name: "f"}
 		h.late(t, 0, "", "mine")
 		d.restart()
 		h.late(t, 1, "", "mine")
 	})
+	t.Run("I106 (part) an edit that can be neither finished nor taken back loses nothing, and the next start settles it", func(t *testing.T) {
+		d, reply, reopen := slowEdit(t)
+		path := filepath.Join(d.Root, "f")
+		immutable(t, path, true) // no rename can take it away again
+		defer immutable(t, path, false)
+		if err := reopen("", syscall.O_NONBLOCK); err == nil {
+			t.Fatal("the file that was put away has no lease")
+		}
+		r := <-reply
+		if code(r) != "unknown_outcome" || r["effects_executed"] != true {
+			t.Fatalf("got %v, want unknown_outcome that says it may have changed something", r)
+		}
+		immutable(t, path, false)
+		d.restart()
+		if read(t, path) != "edited\n" {
+			t.Fatalf("after the restart: %q", read(t, path))
+		}
+		_, o := d.http("GET", "/v1/operations/"+text(r, "operation_id"), d.Agent, nil)
+		if must(t, d.undo(o), "done"); read(t, path) != "base\n" {
+			t.Errorf("after its undo: %q", read(t, path))
+		}
+	})
+}
+
+// slowEdit starts an edit of a file f with a daemon that is held for a while after each
+// rename, and returns when the new version stands at its name and nothing was checked yet.
+func slowEdit(t *testing.T) (d *daemon, reply chan M, reopen func(string, int) error) {
+	t.Helper()
+	root, state := dirs(t)
+	d = &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock")}
+	t.Cleanup(func() { d.stop(syscall.SIGTERM) })
+	d.run("strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:delay_exit=400000")
+	path := filepath.Join(root, "f")
+	write(t, path, "base\n")
+	reopen = oldInode(t, path)
+	reply = make(chan M, 1)
+	go func() { reply <- d.call("edit_file", M{"path": "f", "old_string": "base", "new_string": "edited"}) }()
+	for end := time.Now().Add(20 * time.Second); read(t, path) != "edited\n"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the edit never came")
+		}
+	}
+	return d, reply, reopen
+}
+
+// immutable sets or clears the flag by which a file system refuses to change a file.
+func immutable(t *testing.T, path string, on bool) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const flag = 0x10 // FS_IMMUTABLE_FL of the kernel's headers
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flags |= flag; !on {
+		flags &^= flag
+	}
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // oldInode holds a file open for reading, which no lease minds, and gives a way to write to

@@ -69,7 +69,7 @@ func (e *Engine) run(ctx context.Context, c *call) op.Reply {
 		return e.refuse(c, d)
 	}
 	if err := e.look(ctx, c); err != nil {
-		return e.fail(c, op.Decision{}, err)
+		return e.fail(c, op.Decision{}, e.unpinned(c, err))
 	}
 	defer c.close()
 	if err := e.pinned(c); err != nil {
@@ -194,6 +194,18 @@ func (e *Engine) pinned(c *call) error {
 		return drift
 	}
 	return nil
+}
+
+// unpinned words the failure of a call that brought pins: where one of them no longer
+// holds, that is the reason, whatever it made of the plan.
+func (e *Engine) unpinned(c *call, err error) error {
+	if len(c.facts.Targets) == 0 {
+		return err
+	}
+	if drift := e.pinned(c); drift != nil {
+		return drift
+	}
+	return err
 }
 
 // read answers from the handles that were looked at; it takes no lock.

@@ -161,7 +161,7 @@ func removesDirectory(call *ast.CallExpr) bool {
 // decoderFaults finds requests that are read by the standard decoder.
 func (m *module) decoderFaults() (faults []string) {
 	for _, s := range m.files {
-		if s.test || s.dir != "bridge" {
+		if s.test || s.dir != "bridge" && s.dir != "bridge/mcp" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
@@ -246,6 +246,7 @@ func TestRulesBite(t *testing.T) {
 		{"internal/rooted/x.go", "func (s *Store) Drop() { s.end() }; func (s *Store) end() { unix.Unlink(`a`) }; func g(s *Store) { s.end() }", (*module).unlinkFaults, "quarantine"},
 		{"bridge/x.go", "func f(b []byte) { json.Unmarshal(b, nil) }", (*module).decoderFaults, "ParseJSON"},
 		{"bridge/x.go", "func f() { json.NewDecoder(nil) }", (*module).decoderFaults, "ParseJSON"},
+		{"bridge/mcp/x.go", "func f(b []byte) { json.Unmarshal(b, nil) }", (*module).decoderFaults, "ParseJSON"},
 		{"op/x.go", "var t = time.Now()", (*module).clockFaults, "clock"},
 		{"undo/x.go", "func init() {}", (*module).initFaults, "before main"},
 		{"undo/x.go", "", (*module).initFaults, "no comment"},

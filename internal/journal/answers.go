@@ -54,9 +54,44 @@ func (j *Journal) Answer(ctx context.Context, id op.ID, answer Answer, now time.
 		case a.State != Pending:
 			return op.Fail(op.AlreadyAnswered, "the call was answered before")
 		}
+		if a.Answer != nil {
+			answer.Before = a.Answer.Before
+		}
+		if state == Approved && len(answer.Before)+1 < answer.Needs {
+			return a.firstOf(answer)
+		}
+		if state == Approved && answer.Needs > 1 && twice(answer) {
+			return sameReviewer()
+		}
 		a.State, a.Answer = state, &answer
 		return nil
 	})
+}
+
+// firstOf keeps an approval that is not enough alone; the row stays pending.
+func (a *Approval) firstOf(answer Answer) error {
+	if twice(answer) {
+		return sameReviewer()
+	}
+	before := append(answer.Before[:len(answer.Before):len(answer.Before)], answer)
+	before[len(before)-1].Before = nil
+	a.Answer = &Answer{Before: before}
+	return nil
+}
+
+// twice reports whether the one who answers has approved before. A name counts as one
+// person, however many tokens it has.
+func twice(answer Answer) bool {
+	for _, b := range answer.Before {
+		if b.By == answer.By || b.Token == answer.Token {
+			return true
+		}
+	}
+	return false
+}
+
+func sameReviewer() error {
+	return op.Fail(op.AlreadyAnswered, "you approved this already; it takes a second person").Do("ask another reviewer to answer with their own token")
 }
 
 // Claim takes the right to execute an approved call, at most once however many ask.
@@ -121,17 +156,12 @@ func (j *Journal) Cancel(ctx context.Context, id op.ID, by string) (Approval, er
 	})
 }
 
-// Expire turns pending rows whose deadline has passed into expired ones and returns
+// Expire turns pending rows whose deadline has passed into expired ones, or rejected by
+// the timer where the row says so, and returns
 // exactly those that it turned, so that each lapse is told once. DURABLE. Rows that pause
 // never expire.
 func (j *Journal) Expire(ctx context.Context, now time.Time) ([]Approval, error) {
-	pending, damaged := j.Approvals(ctx, ApprovalFilter{State: Pending})
-	var due []Approval
-	for _, a := range pending {
-		if a.Due(now) {
-			due = append(due, a)
-		}
-	}
+	due, damaged := j.due(ctx, now)
 	if len(due) == 0 {
 		return nil, damaged
 	}
@@ -151,6 +181,9 @@ func (j *Journal) Expire(ctx context.Context, now time.Time) ([]Approval, error)
 				continue
 			}
 			a.State, a.Changed = Expired, now
+			if a.OnTimeout == AutoDeny {
+				a.State, a.Answer = Rejected, &Answer{Answer: "reject", By: Timer, At: now}
+			}
 			if err := t.turn(approvals, r, a.state()); err != nil {
 				return err
 			}

@@ -24,8 +24,16 @@ const (
 	UnknownEnd = "unknown" // it ran, and nobody knows how far
 )
 
-// Pause as OnTimeout keeps a row open after its deadline.
-const Pause = "pause"
+// What happens to a row whose deadline has passed: Lapse expires it, AutoDeny records a
+// rejection by the timer, Pause keeps it open. None of them ever approves.
+const (
+	Lapse    = "reject"
+	AutoDeny = "auto_deny"
+	Pause    = "pause"
+)
+
+// Timer is who rejects a row by AutoDeny.
+const Timer = "timer"
 
 // Approval is one held call.
 type Approval struct {
@@ -66,7 +74,8 @@ type Approval struct {
 	AuditLine []byte // may be nil
 }
 
-// Answer is what a person said.
+// Answer is what a person said. On a pending row that takes more than one approval Answer
+// is empty, and Before holds those who approved so far.
 type Answer struct {
 	Answer      string    `json:"answer"` // approve, reject
 	By          string    `json:"by"`
@@ -75,6 +84,8 @@ type Answer struct {
 	Remember    bool      `json:"remember,omitempty"`
 	At          time.Time `json:"at"`
 	ShownDigest string    `json:"shown_digest,omitempty"`
+	Before      []Answer  `json:"before,omitempty"` // approvals of other people on the same card
+	Needs       int       `json:"-"`                // how many people must approve; 0 is 1
 }
 
 // Due reports whether the time to answer or to start has passed. It asks no sweeper.
@@ -159,18 +170,27 @@ type ApprovalFilter struct {
 	State string
 	Token op.ID
 	Root  string
-	Limit int // 0 is no limit
+	Call  string // digest; with Token, finds the caller's own row for the same call
+	After int64  // rows with a higher Seq: the next page
+	Limit int    // 0 is no limit
 }
 
 // Approvals returns what a filter picks, oldest first; damaged rows as Operations.
 func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error) {
 	var where []string
 	var args []any
-	for _, c := range []struct{ column, value string }{{"state", f.State}, {"token", string(f.Token)}, {"root", f.Root}} {
+	for _, c := range []struct{ column, value string }{{"state", f.State}, {"token", string(f.Token)}, {"root", f.Root}, {"call_digest", f.Call}} {
 		if c.value != "" {
 			where = append(where, c.column+" = ?")
 			args = append(args, c.value)
 		}
+	}
+	if f.State == Pending {
+		where = append(where, "state = 'pending'") // spelled out, so that the partial indexes serve
+	}
+	if f.After > 0 {
+		where = append(where, "seq > ?")
+		args = append(args, f.After)
 	}
 	rest := "ORDER BY seq"
 	if len(where) > 0 {
@@ -188,6 +208,28 @@ func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, 
 			continue
 		}
 		out = append(out, a)
+	}
+	return out, err
+}
+
+// CountApprovals tells how many rows are in a state, of one token or of all, without
+// reading them.
+func (j *Journal) CountApprovals(ctx context.Context, state string, token op.ID) (int, error) {
+	var n int
+	err := j.readers.QueryRowContext(ctx, "SELECT count(*) FROM approvals WHERE state = ?1 AND (?2 = '' OR token = ?2)", state, string(token)).Scan(&n)
+	return n, j.readError(approvals, err)
+}
+
+// due gives the pending rows whose deadline has passed, by the index on it.
+func (j *Journal) due(ctx context.Context, now time.Time) ([]Approval, error) {
+	rows, err := j.many(ctx, approvals, "WHERE state = 'pending' AND deadline > 0 AND deadline < ? ORDER BY seq", nanos(now))
+	var out []Approval
+	for _, r := range rows {
+		if a, bad := approvalOf(r); bad != nil {
+			err = bad
+		} else if a.Due(now) {
+			out = append(out, a)
+		}
 	}
 	return out, err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"holdpoint/op"
 
@@ -94,10 +95,23 @@ func safeOwner(path string, info fs.FileInfo) error {
 	return nil
 }
 
+// A lock that is taken is tried again for a moment: a program that its last holder was
+// just starting has the descriptor until its exec, and a killed holder until it is gone.
+const (
+	lockTries = 20
+	lockPause = 15 * time.Millisecond
+)
+
 // lockFile takes the lock that one process at a time holds; the kernel gives it back
 // when the process ends.
 func lockFile(f *os.File) error {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	var err error
+	for range lockTries {
+		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(lockPause)
+	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return op.Fail(op.StateLocked, "another process has the state "+op.Visible(filepath.Dir(f.Name()), false)+" open").Do("call the running daemon, or end it first")
 	}

@@ -18,7 +18,8 @@ func TestTermsRefuseSQL(t *testing.T) {
 	j := fresh(t)
 	ctx := t.Context()
 	o, a := sample(j, "r"), held(j, "a")
-	if err := errors.Join(j.Begin(ctx, o), j.AddApproval(ctx, a), j.AddToken(ctx, Token{ID: "tk_1", Name: "n", Role: op.Agent}, "0123456789abcdef")); err != nil {
+	if err := errors.Join(j.Begin(ctx, o), j.AddApproval(ctx, a), j.AddToken(ctx, Token{ID: "tk_1", Name: "n", Role: op.Agent}, "0123456789abcdef"),
+		j.AddRule(ctx, Rule{ID: "ru_1", Kind: GrantRule, Token: "tk_1"})); err != nil {
 		t.Fatal(err)
 	}
 	value := map[string]string{text: "'other'", number: "77", bytes_: "x'77'"}
@@ -139,6 +140,10 @@ func TestTermsKeep(t *testing.T) {
 			{"Cancel", func() error { _, err := j.Cancel(ctx, other.ID, "p"); return err }},
 			{"Expire", func() error { _, err := j.Expire(ctx, time.Now().Add(9*time.Hour)); return err }},
 			{"RevokeToken", func() error { return j.RevokeToken(ctx, token.ID) }},
+			{"AddRule", func() error { return j.AddRule(ctx, Rule{ID: "ru_1", Kind: GrantRule, Token: token.ID, MaxCount: 1}) }},
+			{"UseRule", func() error { return j.UseRule(ctx, "ru_1", 3) }},
+			{"UseRule", func() error { return want(j.UseRule(ctx, "ru_1", 3), op.NotAvailable) }},
+			{"RevokeRule", func() error { _, err := j.RevokeRule(ctx, "ru_1", "p"); return err }},
 			{"PutReceipt", func() error { return j.PutReceipt(ctx, Receipt{Token: "tk_1", RequestID: "r20", Reply: []byte("x")}) }},
 			{"Forget", func() error { _, err := j.Forget(ctx, time.Now().Add(time.Hour)); return err }},
 			{"SetMeta", func() error { return j.SetMeta(ctx, "k", "v") }},
@@ -154,7 +159,7 @@ func TestTermsKeep(t *testing.T) {
 				return err
 			}},
 		}
-		reading := strings.Fields("Approval Approvals Blob Blobs HasBlob Dir Expired Key Meta NewID Notes Operation Operations Outbox Receipt TokenBySecret Tokens Unsettled")
+		reading := strings.Fields("Approval Approvals Blob Blobs HasBlob Dir Expired Key Meta NewID Notes Operation Operations CountApprovals Rules RulesFor Outbox Receipt TokenBySecret Tokens Unsettled")
 		known := append([]string{"Close"}, reading...) // reads are called by the comparison or cannot write: their connections are query_only
 		for _, c := range calls {
 			known = append(known, c.method)

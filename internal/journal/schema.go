@@ -32,8 +32,10 @@ var (
 			{"workflow", text}, {"session", text}, {"stage", text}, {"execution", text}, {"request_id", text}, {"root", text}, {"op", text},
 			{"request", bytes_}, {"call_digest", text}, {"identity", text}, {"pins", text}, {"card", bytes_}, {"shown_digest", text},
 			{"decision", text}, {"intent", text}},
-		state:  []column{{"state", text}, {"answer", text}, {"operation", text}, {"cancelled_by", text}, {"changed", number}, {"reply", bytes_}},
-		extras: `CREATE INDEX approvals_state ON approvals (state, seq);`}
+		state: []column{{"state", text}, {"answer", text}, {"operation", text}, {"cancelled_by", text}, {"changed", number}, {"reply", bytes_}},
+		extras: `CREATE INDEX approvals_state ON approvals (state, seq);
+			CREATE INDEX approvals_call ON approvals (token, call_digest) WHERE state = 'pending';
+			CREATE INDEX approvals_due ON approvals (deadline) WHERE state = 'pending' AND deadline > 0;`}
 
 	tokens = &table{index: 2, name: "tokens", what: "token", kept: true,
 		terms: []column{{"id", text}, {"name", text}, {"role", text}, {"roots", text}, {"workflow", text}, {"profile", text},
@@ -45,7 +47,13 @@ var (
 		terms: []column{{"name", text}, {"token", text}, {"request_id", text}, {"call_digest", text}, {"approval", text}, {"created", number}, {"reply", bytes_}},
 		state: []column{{"operation", text}}}
 
-	tables = [...]*table{operations, approvals, tokens, ledger}
+	rules = &table{index: 4, name: "rules", what: "rule", kept: true,
+		terms: []column{{"id", text}, {"kind", text}, {"root", text}, {"token", text}, {"identity", text}, {"body", text}, {"made_by", text},
+			{"created", number}, {"expires", number}},
+		state:  []column{{"revoked", number}, {"revoked_by", text}, {"used", number}, {"used_bytes", number}},
+		extras: `CREATE INDEX rules_token ON rules (token) WHERE revoked = 0;`}
+
+	tables = [...]*table{operations, approvals, tokens, ledger, rules}
 	headed = [2]*table{operations, approvals} // whose newest numbers the head file holds
 )
 

@@ -114,8 +114,8 @@ func withoutLeaseRole() {
 		fmt.Fprintln(os.Stderr, "cannot drop the capability:", err)
 		os.Exit(1)
 	}
-	env := append(os.Environ(), roleEnv+"=cell")
-	err := syscall.Exec("/proc/self/exe", os.Args, env)
+	_ = os.Setenv(roleEnv, "cell")
+	err := syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }

@@ -99,7 +99,11 @@ func swapperRole(ws string) {
 			fmt.Fprintln(os.Stderr, "swapper:", err)
 			os.Exit(1)
 		}
-		spin(time.Duration(rand.IntN(120)) * time.Microsecond)
+		if swaps%2 == 0 {
+			spin(time.Duration(rand.IntN(30)) * time.Microsecond) // d leads out
+		} else {
+			spin(time.Duration(rand.IntN(150)) * time.Microsecond)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdpoint/op"
 )
@@ -74,6 +75,7 @@ func (r *race) run(n int, attempt func(i int) (content []byte, err error)) {
 		switch {
 		case err != nil:
 			r.refused++
+			spin(20 * time.Microsecond) // a refusal is quick: without this most attempts fall into one exchange
 		case !strings.HasPrefix(string(content), insideText):
 			r.escapes++
 		default:
