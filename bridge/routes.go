@@ -128,8 +128,36 @@ func (s *Server) getApprovals(w http.ResponseWriter, r *http.Request, by op.Call
 		fail(w, op.Fail(op.Forbidden, "only observers and reviewers see the queue").Do("mine=true lists your own"))
 		return
 	}
+	if q := r.URL.Query(); q.Has("limit") || q.Has("next") {
+		s.getApprovalPage(w, r, by)
+		return
+	}
 	v, err := s.Engine.Approvals(r.Context(), by, r.URL.Query().Get("state"))
 	result(w, map[string]any{"approvals": v}, err)
+}
+
+// getApprovalPage gives summaries: a queue of ten thousand cards stays usable.
+func (s *Server) getApprovalPage(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	q := r.URL.Query()
+	f := journal.ApprovalFilter{State: q.Get("state"), Limit: 100}
+	if v := q.Get("limit"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > 1000 {
+			fail(w, op.Fail(op.BadRequest, "limit must be 1 to 1000").In("limit"))
+			return
+		}
+		f.Limit = n
+	}
+	if v := q.Get("next"); v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			fail(w, op.Fail(op.BadRequest, "next must be the next of the page before").In("next"))
+			return
+		}
+		f.After = n
+	}
+	v, err := s.Engine.ApprovalPage(r.Context(), by, f)
+	result(w, v, err)
 }
 
 func (s *Server) getApproval(w http.ResponseWriter, r *http.Request, by op.Caller) {

@@ -24,6 +24,7 @@ type Engine interface {
 	Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) (any, *op.Error)
 	Facts(ctx context.Context, by op.Caller, root string, paths []string) (any, *op.Error)
 	Approvals(ctx context.Context, by op.Caller, state string) (any, error)
+	ApprovalPage(ctx context.Context, by op.Caller, f journal.ApprovalFilter) (any, error)
 	Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error)
 	Answer(ctx context.Context, by op.Caller, id op.ID, a journal.Answer) error
 	Cancel(ctx context.Context, by op.Caller, id op.ID) error
@@ -36,6 +37,11 @@ type Engine interface {
 	AddRoot(ctx context.Context, name, dir string) (any, error)
 	RemoveRoot(ctx context.Context, name string) error
 	Protection(ctx context.Context, by op.Caller, root, path string) (any, error)
+	Rules(ctx context.Context, all bool) (any, error)
+	Grant(ctx context.Context, by op.Caller, r RuleRequest) (any, error)
+	SetMode(ctx context.Context, by op.Caller, r RuleRequest) (any, error)
+	RevokeRule(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	RuleReach(ctx context.Context, id op.ID) (any, error)
 	AuditTail(n int) (any, error)
 	AuditHead() (any, error)
 	AuditVerify(head []byte) (any, error)
@@ -72,6 +78,8 @@ type Server struct {
 	Ready  func() bool
 	// MCP serves /mcp and, as an upgrade to lines, /v1/mcp; nil where it is not built in.
 	MCP func(w http.ResponseWriter, r *http.Request, by op.Caller)
+	// Page serves the review page's files, which hold no data; nil where it is not built in.
+	Page http.Handler
 	// Sessions of people who logged in with the passphrase: in memory only.
 	sessions sessions
 	login    sync.Mutex // one passphrase at a time: Argon2 is meant to be slow
@@ -104,11 +112,20 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /v1/roots", s.anyRole(s.getStatus))
 	m.HandleFunc("POST /v1/roots", s.role(op.Operator, s.postRoot))
 	m.HandleFunc("DELETE /v1/roots/{name}", s.role(op.Operator, s.deleteRoot))
+	m.HandleFunc("GET /v1/rules", s.role(op.Reviewer, s.getRules))
+	m.HandleFunc("PUT /v1/rules", s.role(op.Reviewer, s.putRule))
+	m.HandleFunc("DELETE /v1/rules/{id}", s.role(op.Reviewer, s.deleteRule))
+	m.HandleFunc("GET /v1/mode", s.role(op.Reviewer, s.getRules))
+	m.HandleFunc("PUT /v1/mode", s.role(op.Reviewer, s.putMode))
+	m.HandleFunc("DELETE /v1/mode/{id}", s.role(op.Reviewer, s.deleteRule))
+	m.HandleFunc("GET /v1/approvals/{id}/reach", s.role(op.Reviewer, s.getReach))
 	m.HandleFunc("GET /v1/protect", s.anyRole(s.getProtect))
 	m.HandleFunc("GET /v1/protect/test", s.anyRole(s.getProtect))
 	m.HandleFunc("GET /v1/audit", s.role(op.Observer, s.getAudit))
 	m.HandleFunc("GET /v1/audit/head", s.role(op.Observer, s.getAuditHead))
 	m.HandleFunc("POST /v1/audit/verify", s.role(op.Observer, s.postAuditVerify))
+	m.HandleFunc("GET /{$}", s.toPage)
+	m.HandleFunc("GET /page/", s.toPage)
 	m.HandleFunc("/mcp", s.role(op.Agent, s.toMCP))
 	m.HandleFunc("GET /v1/mcp", s.role(op.Agent, s.toMCP))
 	for _, route := range notBuilt {
@@ -123,7 +140,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 // notBuilt names the routes of the contract that this version refuses by name.
-var notBuilt = []string{"POST /v1/clean", "/v1/rules", "/v1/mode", "/v1/profiles", "/metrics", "/openapi.json", "GET /{$}"}
+var notBuilt = []string{"POST /v1/clean", "/v1/profiles", "/metrics", "/openapi.json"}
 
 func (s *Server) toMCP(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	if s.MCP == nil {
@@ -131,6 +148,15 @@ func (s *Server) toMCP(w http.ResponseWriter, r *http.Request, by op.Caller) {
 		return
 	}
 	s.MCP(w, r, by)
+}
+
+// toPage takes no token: what a person sees of the daemon comes later, with theirs.
+func (s *Server) toPage(w http.ResponseWriter, r *http.Request) {
+	if s.Page == nil {
+		fail(w, op.Fail(op.NotAvailable, "the review page is not in this build"))
+		return
+	}
+	s.Page.ServeHTTP(w, r)
 }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {

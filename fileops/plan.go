@@ -22,21 +22,24 @@ type Scene struct {
 	Nodes    []*rooted.Node
 	Targets  []op.Target // at least one for each node, in the same order
 	Contents [][]byte
+	Backup   *Backup // of a rollback: what it brings back; nil when there is none
 }
 
 // Plan is what a call would do. Nothing has happened yet.
 type Plan struct {
-	Steps       []op.Step
-	Title       string   // "Delete 1 file"
-	Lines       []string // one readable line an item
-	Diff        Diff
-	ChangeBytes int64
-	Overwrites  bool
-	Creates     bool
-	BreakLinks  bool // the call asked to give this name a file of its own
-	Result      map[string]any
-	Warnings    []op.Warning
-	NewContent  []byte // what will stand there, for the secret shapes; nil where it is a copy
+	Steps            []op.Step
+	Title            string   // "Delete 1 file"
+	Lines            []string // one readable line an item
+	Diff             Diff
+	ChangeBytes      int64
+	Overwrites       bool
+	Creates          bool
+	BreakLinks       bool // the call asked to give this name a file of its own
+	Result           map[string]any
+	Warnings         []op.Warning
+	DestructiveParts []op.Name // of a batch: its deleting, moving and rolling-back operations
+	Places           []Place   // paths that it makes and no argument names
+	NewContent       []byte    // what will stand there, for the secret shapes; nil where it is a copy
 
 	stagers []stager // of each step: what to stage; nil where nothing is
 }
@@ -64,7 +67,7 @@ func (p *Plan) Stage(ctx context.Context, s *rooted.Store, newSlot func() string
 	for i := range p.Steps {
 		step := &p.Steps[i]
 		switch step.Do {
-		case op.Swap, op.Place, op.Take:
+		case op.Swap, op.Place, op.Take, op.Keep:
 			if step.Slot == "" {
 				step.Slot = newSlot()
 			}
@@ -100,7 +103,11 @@ func NewPlan(ctx context.Context, s Scene) (*Plan, error) {
 	case *op.EditArgs:
 		return planEdit(s, a)
 	case *op.CopyArgs:
-		return planCopy(s, a)
+		return planCopy(ctx, s, a)
+	case *op.BackupArgs:
+		return planBackup(s, a)
+	case *op.RollbackArgs:
+		return planRollback(s, a)
 	case *op.MakeDirArgs:
 		return planMakeDir(s, a)
 	case *op.DeleteArgs:

@@ -128,7 +128,7 @@ func planMakeDir(s Scene, a *op.MakeDirArgs) (*Plan, error) {
 	return p, nil
 }
 
-func planCopy(s Scene, a *op.CopyArgs) (*Plan, error) {
+func planCopy(ctx context.Context, s Scene, a *op.CopyArgs) (*Plan, error) {
 	src, dst := s.Targets[0], s.Targets[1]
 	if src.Kind == op.Directory {
 		if dst.Path.Within(src.Path) {
@@ -137,7 +137,7 @@ func planCopy(s Scene, a *op.CopyArgs) (*Plan, error) {
 		if !a.Recursive {
 			return nil, op.Fail(op.NotAFile, "the source is a directory").At(src.Path).Do("send recursive: true")
 		}
-		return nil, op.Fail(op.NotAvailable, "copying a directory is not built yet").At(src.Path).Do("copy its files one by one")
+		return planCopyTree(ctx, s, a)
 	}
 	if err := regular(src); err != nil {
 		return nil, err

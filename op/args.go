@@ -90,9 +90,33 @@ type EditArgs struct {
 	Safety
 }
 
-// CopyArgs copies one file.
+// BackupArgs keeps a snapshot of one file.
+type BackupArgs struct {
+	Path           string `json:"path" req:"true" doc:"the file"`
+	Label          string `json:"label" doc:"what to call the snapshot; at most 64 of A-Z a-z 0-9 . _ : -"`
+	BackupRoot     string `json:"backup_root" doc:"a directory of the workspace to put it in instead (needs a person)"`
+	AllowSensitive bool   `json:"allow_sensitive" doc:"go on although the file looks like a secret (needs a person)"`
+	AllowIgnored   bool   `json:"allow_ignored" doc:"go on although git ignores the file (needs a person)"`
+}
+
+// BackupsArgs lists snapshots and kept versions.
+type BackupsArgs struct {
+	Path     string `json:"path" doc:"the file, or a directory for all below it; the root when absent"`
+	Page     string `json:"page" doc:"next of the page before"`
+	PageSize *int64 `json:"page_size" min:"1" max:"1000" doc:"backups at most; 200 when absent"`
+}
+
+// RollbackArgs brings a kept version back.
+type RollbackArgs struct {
+	Path     string `json:"path" req:"true" doc:"the file"`
+	BackupID string `json:"backup_id" doc:"of list_backups, or of a reply"`
+	Last     bool   `json:"last" doc:"the newest snapshot that backup_file made of this file"`
+	Safety
+}
+
+// CopyArgs copies one file, or a directory with all below it.
 type CopyArgs struct {
-	Source      string `json:"source" req:"true" doc:"the file to copy"`
+	Source      string `json:"source" req:"true" doc:"the file or directory to copy"`
 	Destination string `json:"destination" req:"true" doc:"the new path"`
 	Recursive   bool   `json:"recursive" doc:"copy a directory with all below it"`
 	Overwrite   bool   `json:"overwrite" doc:"replace the destination (needs a person)"`
@@ -124,9 +148,12 @@ type MoveArgs struct {
 
 // UndoArgs names what to take back.
 type UndoArgs struct {
-	Credential  Object `json:"credential" doc:"the undo_credential of a reply"`
-	OperationID string `json:"operation_id" doc:"or its operation id"`
-	Force       bool   `json:"force" doc:"also over later changes, which are kept under a new credential (needs a person)"`
+	Credential  Object   `json:"credential" doc:"the undo_credential of a reply"`
+	OperationID string   `json:"operation_id" doc:"or its operation id"`
+	Operations  []string `json:"operations" doc:"or several operation ids, taken back as one"`
+	Merge       bool     `json:"merge" doc:"with operations: keep what others changed elsewhere in the same files"`
+	KeepGoing   bool     `json:"keep_going" doc:"with operations: leave out those that cannot be taken back"`
+	Force       bool     `json:"force" doc:"also over later changes, which are kept under a new credential (needs a person)"`
 }
 
 // Or gives the value of an optional flag, or def.
@@ -185,6 +212,11 @@ type Warning struct {
 func ParseArgs(spec Spec, raw Object) (any, Object, []Warning, error) {
 	out := reflect.New(spec.Args)
 	named, warnings, err := fill(out.Elem(), raw, "args")
+	if batch, ok := out.Interface().(*BatchArgs); ok && err == nil {
+		var more []Warning
+		more, err = batch.items(named)
+		warnings = append(warnings, more...)
+	}
 	return out.Interface(), named, warnings, err
 }
 
@@ -274,6 +306,15 @@ func set(dst reflect.Value, v any, f Field, at string, named Object) ([]Warning,
 		p := reflect.New(dst.Type().Elem())
 		dst.Set(p)
 		dst = p.Elem()
+	}
+	if dst.Type() == reflect.TypeFor[Raw]() {
+		text, ok := v.(Raw)
+		if !ok {
+			text = Raw(Canonical(v))
+		}
+		named[f.Name] = text
+		dst.SetString(string(text))
+		return nil, nil
 	}
 	switch dst.Kind() {
 	case reflect.String:

@@ -1,9 +1,11 @@
 package op
 
 import (
+	"encoding/json"
 	"fmt"
 	"sort"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -43,8 +45,10 @@ func ParseJSON(data []byte) (Object, error) {
 }
 
 type parser struct {
-	b []byte
-	i int
+	b     []byte
+	i     int
+	list  string // the key whose list is being read, while one of its objects is
+	loose bool   // inside a value that stays text: any JSON number is fine
 }
 
 func (p *parser) bad(what string) error {
@@ -87,6 +91,8 @@ func (p *parser) value(depth int) (any, error) {
 func (p *parser) object(depth int) (any, error) {
 	p.i++
 	o := Object{}
+	in := p.list
+	defer func() { p.list = in }()
 	for first := true; ; first = false {
 		p.space()
 		if p.i < len(p.b) && p.b[p.i] == '}' && first {
@@ -109,7 +115,13 @@ func (p *parser) object(depth int) (any, error) {
 		}
 		p.i++
 		p.space()
-		v, err := p.value(depth + 1)
+		var v any
+		if in == "operations" && k == "value" {
+			v, err = p.raw(depth + 1)
+		} else {
+			p.list = k
+			v, err = p.value(depth + 1)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +167,55 @@ func (p *parser) array(depth int) (any, error) {
 	}
 }
 
+// raw reads the value of an operation on a document and keeps its text: there 1.0 and 1e2
+// are what they are, and the order of keys means something to a reader.
+func (p *parser) raw(depth int) (any, error) {
+	start := p.i
+	p.loose, p.list = true, ""
+	_, err := p.value(depth)
+	p.loose = false
+	if err != nil {
+		return nil, err
+	}
+	return Raw(compact(p.b[start:p.i])), nil
+}
+
+// compact drops the white space between the parts of a JSON text.
+func compact(text []byte) string {
+	out := make([]byte, 0, len(text))
+	for i, in := 0, false; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case !in && (c == ' ' || c == '\n' || c == '\r' || c == '\t'):
+			continue
+		case c == '"':
+			in = !in
+		case in && c == '\\':
+			out = append(out, c)
+			i++
+			c = text[i]
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// looseNumber reads any number that JSON knows; its value is of no matter.
+func (p *parser) looseNumber() (any, error) {
+	start := p.i
+	for p.i < len(p.b) && strings.IndexByte("+-.eE0123456789", p.b[p.i]) >= 0 {
+		p.i++
+	}
+	if !json.Valid(p.b[start:p.i]) {
+		return nil, p.bad("malformed number")
+	}
+	return nil, nil
+}
+
 func (p *parser) number() (any, error) {
+	if p.loose {
+		return p.looseNumber()
+	}
 	start := p.i
 	if p.b[p.i] == '-' {
 		p.i++
@@ -281,6 +341,8 @@ func appendCanonical(b []byte, v any) []byte {
 		return strconv.AppendInt(b, v, 10)
 	case string:
 		return AppendString(b, v)
+	case Raw:
+		return append(b, v...)
 	case []any:
 		b = append(b, '[')
 		for i, e := range v {

@@ -1,7 +1,8 @@
 package op
 
-// Act is one of the six things that can happen to a tree. Each has an inverse, so that
-// a list of steps is at once the plan, the journal's intent and the way back.
+// Act is one of the six things that can happen to a tree, or one of the two that concern
+// the store alone. Each has an inverse, so that a list of steps is at once the plan, the
+// journal's intent and the way back.
 type Act string
 
 const (
@@ -18,7 +19,14 @@ const (
 	// RemoveDir removes one directory, only while it is empty; one that is not stays
 	// and is reported, which is no failure.
 	RemoveDir Act = "rmdir"
+	// Keep and LetGo change nothing in the tree: a snapshot of what stands at a path is
+	// kept under a slot, and counts for as long as its operation stands.
+	Keep  Act = "keep"
+	LetGo Act = "let_go"
 )
+
+// InTree reports whether an act changes the tree; the others concern the store alone.
+func (a Act) InTree() bool { return a != Keep && a != LetGo }
 
 // State is what stands at a path at one moment.
 type State struct {
@@ -52,11 +60,12 @@ type Step struct {
 	After  State  `json:"after"`           // at Path (Move: at To), after
 	Inode  uint64 `json:"inode,omitempty"` // Swap, Place: of what was staged; Take, Move: of what stood at Path
 	Copy   string `json:"copy,omitempty"`  // an independent copy of the pre-image, where no lease could be had
+	Label  string `json:"label,omitempty"` // Keep: what the caller calls the snapshot
 }
 
 // Inverse is the step that takes s back.
 func (s Step) Inverse() Step {
-	inv := Step{Path: s.Path, Slot: s.Slot, Before: s.After, After: s.Before, Copy: s.Copy}
+	inv := Step{Path: s.Path, Slot: s.Slot, Before: s.After, After: s.Before, Copy: s.Copy, Label: s.Label}
 	switch s.Do {
 	case Swap:
 		inv.Do = Swap
@@ -70,6 +79,10 @@ func (s Step) Inverse() Step {
 		inv.Do = RemoveDir
 	case RemoveDir:
 		inv.Do = MakeDir
+	case Keep:
+		inv.Do = LetGo
+	case LetGo:
+		inv.Do = Keep
 	}
 	return inv
 }
@@ -87,7 +100,7 @@ func Inverse(steps []Step) []Step {
 type Effect struct {
 	Path   Path   `json:"path"`
 	To     Path   `json:"to,omitempty"`
-	Change string `json:"change"` // created, modified, deleted, moved
+	Change string `json:"change"` // created, modified, deleted, moved, backed_up, backup_dropped
 	Before State  `json:"before"`
 	After  State  `json:"after"`
 }
@@ -106,6 +119,10 @@ func Effects(steps []Step) []Effect {
 			e.Change = "deleted"
 		case Move:
 			e.Change = "moved"
+		case Keep:
+			e.Change = "backed_up"
+		case LetGo:
+			e.Change = "backup_dropped"
 		}
 		out = append(out, e)
 	}

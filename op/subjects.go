@@ -28,9 +28,15 @@ func Subjects(args any) []Subject {
 		}
 		return list
 	case *WriteArgs:
-		return []Subject{at("path", a.Path, RoleTarget, true)}
+		return append([]Subject{at("path", a.Path, RoleTarget, true)}, backupPlace(a.BackupRoot)...)
 	case *EditArgs:
-		return []Subject{at("path", a.Path, RoleTarget, true)}
+		return append([]Subject{at("path", a.Path, RoleTarget, true)}, backupPlace(a.BackupRoot)...)
+	case *BackupArgs:
+		return append([]Subject{at("path", a.Path, RoleTarget, true)}, backupPlace(a.BackupRoot)...)
+	case *BackupsArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, false)}
+	case *RollbackArgs:
+		return []Subject{at("path", a.Path, RoleTarget, false)}
 	case *MakeDirArgs:
 		return []Subject{at("path", a.Path, RoleTarget, true)}
 	case *CopyArgs:
@@ -53,20 +59,48 @@ func TermsOf(name Name, dryRun bool, args any) Terms {
 	switch a := args.(type) {
 	case *WriteArgs:
 		safety(a.Safety)
-		t.Backup, t.BackupRoot = Or(a.Backup, true), a.BackupRoot
+		t.Backup, t.BackupRoot = Or(a.Backup, true), customRoot(a.BackupRoot)
 	case *EditArgs:
 		safety(a.Safety)
-		t.Backup, t.BackupRoot = Or(a.Backup, true), a.BackupRoot
+		t.Backup, t.BackupRoot = Or(a.Backup, true), customRoot(a.BackupRoot)
+	case *BackupArgs:
+		t.AllowSensitive, t.AllowIgnored, t.BackupRoot = a.AllowSensitive, a.AllowIgnored, customRoot(a.BackupRoot)
+	case *RollbackArgs:
+		safety(a.Safety)
 	case *CopyArgs:
 		safety(a.Safety)
 	case *DeleteArgs:
 		safety(a.Safety)
 	case *MoveArgs:
 		safety(a.Safety)
+	case *PatchArgs:
+		safety(a.Safety)
+		t.Backup, t.BackupRoot = Or(a.Backup, true), customRoot(a.BackupRoot)
+	case *BatchArgs:
+		termsOfBatch(&t, a)
 	case *UndoArgs:
 		t.ForceOverwrite = a.Force
 	}
 	return t
+}
+
+// DefaultBackups is the name of the place where backups go unless a call names another.
+const DefaultBackups = "default"
+
+// backupPlace is the directory that a call wants its backup in; no subject for the usual
+// place, which is in no workspace.
+func backupPlace(root string) []Subject {
+	if root == "" || root == DefaultBackups {
+		return nil
+	}
+	return []Subject{{"backup_root", root, RoleParent, false}}
+}
+
+func customRoot(root string) string {
+	if root == DefaultBackups {
+		return ""
+	}
+	return root
 }
 
 func orRoot(p string) string {

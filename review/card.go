@@ -6,6 +6,7 @@ package review
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -48,6 +49,7 @@ type Card struct {
 	Identity     string          `json:"identity"`
 	Call         json.RawMessage `json:"call"` // the exact call, canonical
 	Warnings     []op.Warning    `json:"warnings,omitempty"`
+	Needs        int             `json:"needs,omitempty"` // how many people must approve; 0 is 1
 	CreatedAt    time.Time       `json:"created_at"`
 	ExpiresAt    time.Time       `json:"expires_at,omitzero"`
 	ShownDigest  string          `json:"shown_digest"` // of all of the above; part of the answer
@@ -55,6 +57,9 @@ type Card struct {
 	AnsweredBy   string          `json:"answered_by,omitempty"`
 	Note         string          `json:"note,omitempty"`
 	ReviewerNote string          `json:"reviewer_note,omitempty"`
+
+	ApprovedBy []string `json:"approved_by,omitempty"` // people whose approval is not enough alone
+	Drifted    string   `json:"drifted,omitempty"`     // what no longer is as it was when this was asked
 }
 
 // Destroys reports whether approving takes a second step.
@@ -62,7 +67,7 @@ func (c Card) Destroys() bool { return c.Effect != "write" && c.Effect != "read"
 
 // digest is over everything that is shown, before State.
 func (c Card) digest() string {
-	c.ShownDigest, c.State, c.AnsweredBy, c.Note = "", "", "", ""
+	c.ShownDigest, c.State, c.AnsweredBy, c.Note, c.ApprovedBy, c.Drifted = "", "", "", "", nil, ""
 	body, err := json.Marshal(c)
 	if err != nil {
 		panic("review: internal error: " + err.Error())
@@ -82,6 +87,22 @@ func CardOf(a journal.Approval) Card {
 	c.ShownDigest, c.ExpiresAt, c.State = a.ShownDigest, a.Deadline, a.State
 	if a.Answer != nil {
 		c.AnsweredBy, c.Note = a.Answer.By, a.Answer.Note
+		for _, b := range a.Answer.Before {
+			c.ApprovedBy = append(c.ApprovedBy, b.By)
+		}
 	}
 	return c
 }
+
+// Summary is the card without what a list does not show. Its digest is kept, but nobody
+// has seen what it is about: an answer needs the card.
+func (c Card) Summary() Card {
+	c.Diff, c.Targets, c.Call = "", nil, nil
+	if len(c.Lines) > summaryLines {
+		c.Lines = append(c.Lines[:summaryLines:summaryLines], fmt.Sprintf("and %d more", len(c.Lines)-summaryLines))
+	}
+	return c
+}
+
+// summaryLines is how many lines a summary shows before it counts the rest.
+const summaryLines = 3

@@ -10,14 +10,18 @@ import (
 	"holdpoint/op"
 )
 
-// Queue holds calls for people. All fields must be set but ReviewURL.
+// Queue holds calls for people. All fields must be set but ReviewURL and OnTimeout.
 type Queue struct {
 	Journal    *journal.Journal
 	Now        func() time.Time
 	Deadline   func(op.Tier) time.Duration // how long a card waits; 0 is for ever
+	OnTimeout  func(op.Tier) string        // reject, pause or auto_deny; may be nil: reject
 	MaxWaiting int                         // pending rows at most; more is queue_full
 	ReviewURL  func(op.ID) string          // may be nil
 }
+
+// MaxNote is the longest words of a person that travel with an answer, in bytes.
+const MaxNote = 4096
 
 // Terms is what a row pins besides its card.
 type Terms struct {
@@ -32,37 +36,45 @@ type Terms struct {
 }
 
 // Hold makes one durable row, or gives the caller's own pending row for the same call
-// when its pins are the same. The row is on disk before this returns.
-func (q *Queue) Hold(ctx context.Context, t Terms, c Card) (journal.Approval, error) {
-	waiting, err := q.Journal.Approvals(ctx, journal.ApprovalFilter{State: "pending"})
+// when its pins are the same; fresh tells which. The row is on disk before this returns.
+func (q *Queue) Hold(ctx context.Context, t Terms, c Card) (row journal.Approval, fresh bool, err error) {
+	own, err := q.Journal.Approvals(ctx, journal.ApprovalFilter{State: journal.Pending, Token: t.Caller.Token, Call: t.CallDigest})
 	if err != nil {
-		return journal.Approval{}, err
+		return row, false, err
 	}
-	for _, a := range waiting {
-		if a.Token == t.Caller.Token && a.CallDigest == t.CallDigest && samePins(a.Pins, t.Pins) && (a.Deadline.IsZero() || q.Now().Before(a.Deadline)) {
-			return a, nil
+	for _, a := range own {
+		if samePins(a.Pins, t.Pins) && (a.Deadline.IsZero() || q.Now().Before(a.Deadline)) {
+			return a, false, nil
 		}
 	}
-	if len(waiting) >= q.MaxWaiting {
-		return journal.Approval{}, op.Fail(op.QueueFull, "too many calls wait for a person already").Do("wait until some are answered, or cancel your own")
+	if waiting, err := q.Journal.CountApprovals(ctx, journal.Pending, ""); err != nil {
+		return row, false, err
+	} else if waiting >= q.MaxWaiting {
+		return row, false, op.Fail(op.QueueFull, "too many calls wait for a person already").Do("wait until some are answered, or cancel your own")
 	}
 	c.ID, c.CreatedAt = q.Journal.NewID("ap_"), q.Now().UTC().Truncate(time.Millisecond)
-	if d := q.Deadline(t.Decision.Tier); d > 0 {
+	late := journal.Lapse
+	if q.OnTimeout != nil {
+		late = q.OnTimeout(t.Decision.Tier)
+	}
+	// A row that pauses has no moment at which anything happens, so the card names none.
+	if d := q.Deadline(t.Decision.Tier); d > 0 && late != journal.Pause {
 		c.ExpiresAt = c.CreatedAt.Add(d)
 	}
 	c.ShownDigest = c.digest()
 	body, err := json.Marshal(c)
 	if err != nil {
-		return journal.Approval{}, err
+		return row, false, err
 	}
-	a := journal.Approval{ID: c.ID, Created: c.CreatedAt, Deadline: c.ExpiresAt, OnTimeout: "reject", Token: t.Caller.Token, Agent: t.Caller.Name,
+	a := journal.Approval{ID: c.ID, Created: c.CreatedAt, Deadline: c.ExpiresAt, OnTimeout: late, Token: t.Caller.Token, Agent: t.Caller.Name,
 		Workflow: t.Caller.Workflow, Session: t.Request.Session, Stage: t.Request.Stage, Execution: t.Request.ExecutionID, RequestID: t.Request.RequestID,
 		Root: t.RootKey, Op: t.Request.Op, Request: t.Call, CallDigest: t.CallDigest, Identity: t.Identity, Pins: t.Pins, Card: body,
 		ShownDigest: c.ShownDigest, Decision: t.Decision, Intent: t.Request.Intent, State: "pending"}
 	if err := q.Journal.AddApproval(ctx, a); err != nil {
-		return journal.Approval{}, err
+		return row, false, err
 	}
-	return q.Journal.Approval(ctx, a.ID)
+	row, err = q.Journal.Approval(ctx, a.ID)
+	return row, true, err
 }
 
 func samePins(a, b []op.Pin) bool {
@@ -112,12 +124,12 @@ func (q *Queue) Answer(ctx context.Context, by op.Caller, id op.ID, a journal.An
 		return row, op.Fail(op.BadRequest, "answer must be approve or reject").In("answer")
 	case a.ShownDigest != row.ShownDigest && (a.Answer == "approve" || a.ShownDigest != ""):
 		return row, op.Fail(op.Stale, "the answer is about another card than the one that waits").In("shown_digest").Do("show the card and answer with its shown_digest")
+	case len(a.Note) > MaxNote:
+		return row, op.Fail(op.TooLarge, "the words are over 4096 bytes").In("note").Do("say it shorter; nothing was answered")
 	case a.Remember && (row.Decision.OneShot || a.Answer != "approve"):
 		return row, op.Fail(op.BadRequest, "a batch is approved once and never remembered").In("remember")
-	case a.Remember:
-		return row, op.Fail(op.NotAvailable, "remembered rules are not built yet").In("remember").Do("approve this once")
 	}
-	a.By, a.Token, a.At = by.Name, by.Token, q.Now().UTC()
+	a.By, a.Token, a.At, a.Needs = by.Name, by.Token, q.Now().UTC(), CardOf(row).Needs
 	return q.Journal.Answer(ctx, id, a, q.Now())
 }
 

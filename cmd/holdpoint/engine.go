@@ -38,7 +38,7 @@ type opened struct {
 type setup struct {
 	state, config, reviewAuth, version string
 	env                                func(string) string
-	broad                              bool
+	broad, yolo                        bool
 	reviewURL                          func(op.ID) string
 	warn                               func(string)
 }
@@ -83,7 +83,7 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 	}
 	host, _ := os.Hostname()
 	cfg.Version, cfg.Host, cfg.MachineID, cfg.User = s.version, host, machineID(), userName()
-	cfg.ReviewAuth, cfg.ReviewURL = s.reviewAuth, s.reviewURL
+	cfg.ReviewAuth, cfg.ReviewURL, cfg.AllowYolo = s.reviewAuth, s.reviewURL, s.yolo
 	o.engine = flow.New(cfg, o.journal, o.log, o.trust)
 	go o.housekeeping(ctx)
 	return o, nil
@@ -281,6 +281,9 @@ func (a adapter) Facts(ctx context.Context, by op.Caller, root string, paths []s
 func (a adapter) Approvals(ctx context.Context, by op.Caller, state string) (any, error) {
 	return a.engine.Approvals(ctx, by, state)
 }
+func (a adapter) ApprovalPage(ctx context.Context, by op.Caller, f journal.ApprovalFilter) (any, error) {
+	return a.engine.ApprovalPage(ctx, by, f)
+}
 func (a adapter) Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error) {
 	return a.engine.Approval(ctx, by, id, wait)
 }
@@ -333,6 +336,29 @@ func (a adapter) Protection(ctx context.Context, by op.Caller, root, path string
 	}
 	list, err := a.engine.Protection(ctx, by, root)
 	return map[string]any{"patterns": list}, err
+}
+func (a adapter) Rules(ctx context.Context, all bool) (any, error) {
+	list, err := a.engine.Rules(ctx, all)
+	views := make([]ruleView, 0, len(list))
+	for _, r := range list {
+		views = append(views, ruleViewOf(r))
+	}
+	return views, err
+}
+func (a adapter) Grant(ctx context.Context, by op.Caller, r bridge.RuleRequest) (any, error) {
+	rule, err := a.engine.Grant(ctx, by, flow.RuleSpec(r))
+	return ruleViewOf(rule), err
+}
+func (a adapter) SetMode(ctx context.Context, by op.Caller, r bridge.RuleRequest) (any, error) {
+	rule, err := a.engine.SetMode(ctx, by, flow.RuleSpec(r))
+	return ruleViewOf(rule), err
+}
+func (a adapter) RevokeRule(ctx context.Context, by op.Caller, id op.ID) (any, error) {
+	rule, err := a.engine.RevokeRule(ctx, by, id)
+	return ruleViewOf(rule), err
+}
+func (a adapter) RuleReach(ctx context.Context, id op.ID) (any, error) {
+	return a.engine.RuleReach(ctx, id)
 }
 func (a adapter) AuditTail(n int) (any, error) { return a.engine.AuditTail(n) }
 func (a adapter) AuditHead() (any, error)      { return a.engine.AuditHead() }

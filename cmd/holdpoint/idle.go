@@ -45,9 +45,9 @@ func (p *presence) idleFor(clients int64) time.Duration {
 }
 
 // untilIdle returns when nobody has been there for a while and no card waits for a
-// person, or when ctx ends.
-func untilIdle(ctx context.Context, o *opened, p *presence, clients func() int64, after time.Duration) {
-	tick := time.NewTicker(min(max(after/20, 50*time.Millisecond), 30*time.Second))
+// person, or when ctx ends. Meanwhile it takes over a reviewer that is set later.
+func untilIdle(ctx context.Context, o *opened, p *presence, clients func() int64, after time.Duration, env func(string) string) {
+	tick := time.NewTicker(min(max(after/20, 50*time.Millisecond), 2*time.Second))
 	defer tick.Stop()
 	for {
 		select {
@@ -55,6 +55,7 @@ func untilIdle(ctx context.Context, o *opened, p *presence, clients func() int64
 			return
 		case <-tick.C:
 		}
+		o.ownReviewer(ctx, env)
 		if p.idleFor(clients()) < after {
 			continue
 		}

@@ -24,11 +24,12 @@ import (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	roots              []string
-	listen, config     string
-	reviewAuth         string
-	allowBroad, silent bool
-	idleExit           time.Duration
+	roots          []string
+	listen, config string
+	reviewAuth     string
+	allowBroad     bool
+	allowYolo      bool
+	idleExit       time.Duration
 }
 
 func serveCommand(a *app) *cobra.Command {
@@ -41,6 +42,7 @@ func serveCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.reviewAuth, "review-auth", "passphrase", "how reviewers prove themselves: passphrase or token")
 	c.Flags().DurationVar(&f.idleExit, "idle-exit", 0, "end when nobody has been connected for this long and no card waits")
 	c.Flags().Lookup("idle-exit").Hidden = true
+	c.Flags().BoolVar(&f.allowYolo, "allow-yolo", false, "let reviewers set the mode yolo, which runs deletes and processes without asking")
 	c.Flags().BoolVar(&f.allowBroad, "allow-broad-root", false, "allow /, a home directory, or a root that holds the state")
 	return c
 }
@@ -73,7 +75,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
-	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, version: Version(), broad: f.allowBroad,
+	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, version: Version(), broad: f.allowBroad, yolo: f.allowYolo,
 		warn: func(s string) { say("holdpoint: %s", op.Visible(s, false)) }})
 	if err != nil {
 		return err
@@ -85,7 +87,15 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err := o.agentToken(ctx, state); err != nil {
 		return err
 	}
-	if err := a.reviewers(ctx, o, state, f.reviewAuth, say); err != nil {
+	if f.idleExit > 0 && f.reviewAuth == "passphrase" {
+		if has, err := o.ownReviewer(ctx, a.Env); err != nil {
+			return err
+		} else if !has {
+			say("holdpoint: nobody can answer held calls yet: run holdpoint init on a terminal")
+		}
+	} else if err := a.reviewers(ctx, o, state, f.reviewAuth, say); err != nil {
+		return err
+	} else if err := o.shareReviewer(ctx, state, a.Env); err != nil {
 		return err
 	}
 	if os.Getuid() == 0 {
@@ -125,6 +135,16 @@ func loopbackOnly(addr string) error {
 		return op.Fail(op.NotAvailable, "listening beyond loopback needs TLS, which is not built yet").Do("listen on 127.0.0.1 and forward the port")
 	}
 	return nil
+}
+
+// reviewAddress gives the page's address of a card, where there is a page: it carries no
+// secret, and whoever opens it still proves to be the reviewer.
+func reviewAddress(listen string) func(op.ID) string {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "0" || port == "" {
+		return nil
+	}
+	return func(id op.ID) string { return "http://localhost:" + port + "/#/approvals/" + string(id) }
 }
 
 // reviewers sees to it that somebody can answer, and that no secret that could answer
@@ -224,7 +244,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	if f.idleExit > 0 {
 		idle, cancel := context.WithCancel(ctx)
 		defer cancel()
-		go func() { untilIdle(idle, o, &there, tools.Clients, f.idleExit); cancel() }()
+		go func() { untilIdle(idle, o, &there, tools.Clients, f.idleExit, a.Env); cancel() }()
 		ctx = idle
 	}
 	for i, srv := range servers {

@@ -67,6 +67,7 @@ func TestHostile(t *testing.T) {
 // TestLateWrite takes the two ways in which a write can land in a file that is no longer at
 // its name, and waits for neither to happen by chance.
 func TestLateWrite(t *testing.T) {
+	t.Parallel() // it mostly waits
 	t.Run("a write into the kept version is named by the log, shown, and no undo runs over it", func(t *testing.T) {
 		d := start(t)
 		path := filepath.Join(d.Root, "f")
@@ -133,7 +134,7 @@ func slowEdit(t *testing.T) (d *daemon, reply chan M, reopen func(string, int) e
 	root, state := dirs(t)
 	d = &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock")}
 	t.Cleanup(func() { d.stop(syscall.SIGTERM) })
-	d.run("strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:delay_exit=400000")
+	d.run("strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:delay_exit=250000")
 	path := filepath.Join(root, "f")
 	write(t, path, "base\n")
 	reopen = oldInode(t, path)
@@ -203,16 +204,16 @@ func (h *hostile) round(t *testing.T, n int) {
 	path := filepath.Join(h.d.Root, h.name)
 	mark := fmt.Sprintf("mark-%06d", n)
 	write(t, path, "base\n-----------\n")
-	reply := make(chan M)
+	reply, took := make(chan M, 1), make(chan time.Duration, 1)
 	began := time.Now()
 	go func() {
-		r := h.d.call("edit_file", M{"path": h.name, "old_string": "base", "new_string": "edited"})
-		h.took = (3*h.took + time.Since(began)) / 4
-		reply <- r
+		reply <- h.d.call("edit_file", M{"path": h.name, "old_string": "base", "new_string": "edited"})
+		took <- time.Since(began)
 	}()
 	time.Sleep(time.Duration(h.rng.Int64N(int64(h.took*5/4) + 1)))
 	h.write(t, path, mark)
 	r := <-reply
+	h.took = (3*h.took + <-took) / 4
 	outcome := "edited"
 	if text(r, "status") != "done" {
 		switch outcome = code(r); outcome {

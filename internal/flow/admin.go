@@ -29,13 +29,11 @@ const (
 
 // SetPassphrase keeps the Argon2id hash of the reviewer's passphrase, and nothing else.
 func (e *Engine) SetPassphrase(ctx context.Context, passphrase string) error {
-	if len(passphrase) < 8 {
-		return op.Fail(op.BadRequest, "the passphrase must have at least 8 characters")
+	hash, err := HashPassphrase(passphrase)
+	if err != nil {
+		return err
 	}
-	salt := make([]byte, 16)
-	rand.Read(salt)
-	sum := argon2.IDKey([]byte(passphrase), salt, argonTime, argonMemory, argonThreads, argonKey)
-	return e.jrn.SetMeta(ctx, metaPassphrase, hex.EncodeToString(salt)+":"+hex.EncodeToString(sum))
+	return e.jrn.SetMeta(ctx, metaPassphrase, hash)
 }
 
 // HasPassphrase reports whether one is set.
@@ -157,14 +155,13 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	if e.trust != nil {
 		s.Policy = e.trust.Status()
 	}
-	rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: "pending"})
-	if err != nil {
-		return s, err
+	mine := op.ID("")
+	if by.Role == op.Agent {
+		mine = by.Token
 	}
-	for _, r := range rows {
-		if by.Role != op.Agent || r.Token == by.Token {
-			s.Pending++
-		}
+	var err error
+	if s.Pending, err = e.jrn.CountApprovals(ctx, journal.Pending, mine); err != nil {
+		return s, err
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()

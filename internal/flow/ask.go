@@ -70,7 +70,12 @@ func (e *Engine) Preflight(ctx context.Context, by op.Caller, req op.Request, wa
 		return out
 	}
 	out.Pins = e.sealer.Seal(c.ws.Key, c.facts.Pins())
-	return out.judged(decision.Judge(c.terms, c.profile, c.facts, e.environment(c)))
+	d, err := e.judge(ctx, c, false)
+	if err != nil {
+		out.Error = op.AsError(err)
+		return out
+	}
+	return out.judged(d)
 }
 
 func (p PreflightReply) judged(d op.Decision) PreflightReply {

@@ -75,7 +75,10 @@ func (e *Engine) run(ctx context.Context, c *call) op.Reply {
 	if err := e.pinned(c); err != nil {
 		return e.fail(c, op.Decision{}, err)
 	}
-	d := decision.Judge(c.terms, c.profile, c.facts, e.environment(c))
+	d, err := e.judge(ctx, c, !c.req.DryRun)
+	if err != nil {
+		return e.fail(c, op.Decision{}, err)
+	}
 	switch {
 	case d.Verdict == op.Refuse:
 		return e.refuse(c, d)
@@ -287,7 +290,7 @@ func retries(c op.Code) string {
 	switch c {
 	case op.BusyWriter, op.QueueFull, op.NoSpace, op.StoreFull, op.IOError, op.NotReady, op.Internal:
 		return "same"
-	case op.OperationDisabled, op.ClearanceTooLow, op.Forbidden, op.NotAvailable, op.UndoForged, op.UndoUnknown, op.UndoConsumed, op.UndoExpired, op.Rejected, op.Expired:
+	case op.OperationDisabled, op.ClearanceTooLow, op.Forbidden, op.NotAvailable, op.UndoForged, op.UndoUnknown, op.UndoConsumed, op.UndoExpired, op.Rejected, op.Expired, op.UnknownOutcome:
 		return "never"
 	}
 	return "corrected"

@@ -31,11 +31,14 @@ type Config struct {
 	Excludes   []string              // lines of the user's global git excludes
 	Floors     map[op.Name]int       // clearance floors; 1 where absent
 	Deadlines  map[op.Tier]time.Duration
+	OnTimeout  map[op.Tier]string // reject (the default), pause, auto_deny
+	Two        TwoReviewers
 	Keep       time.Duration // life of undo credentials
 	MaxWaiting int
 	ReviewURL  func(op.ID) string
 	ReviewAuth string // passphrase or token
 	Store      string // "" or "in-root"
+	AllowYolo  bool   // the operator's leave, given at start-up
 	Now        func() time.Time
 }
 
@@ -50,6 +53,7 @@ type Engine struct {
 	sealer *preflight.Sealer
 	once   keyed // one call at a time for each request id
 	events events
+	drift  drift // marks pending cards whose facts moved
 	// audited names the journal's audit lines that the log has but a power cut may still take.
 	audited keys
 
@@ -75,7 +79,7 @@ func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine 
 		cfg.Profiles["default"] = op.DefaultProfile()
 	}
 	e := &Engine{cfg: cfg, jrn: j, log: l, trust: t, keeper: undo.New(j.Key(), cfg.Now, cfg.Keep), sealer: preflight.NewSealer(j.Key())}
-	e.queue = &review.Queue{Journal: j, Now: cfg.Now, MaxWaiting: cfg.MaxWaiting, ReviewURL: cfg.ReviewURL, Deadline: e.deadline}
+	e.queue = &review.Queue{Journal: j, Now: cfg.Now, MaxWaiting: cfg.MaxWaiting, ReviewURL: cfg.ReviewURL, Deadline: e.deadline, OnTimeout: e.onTimeout}
 	return e
 }
 
@@ -87,6 +91,13 @@ func (e *Engine) deadline(t op.Tier) time.Duration {
 		return d
 	}
 	return defaultDeadline
+}
+
+func (e *Engine) onTimeout(t op.Tier) string {
+	if w := e.cfg.OnTimeout[t]; w != "" {
+		return w
+	}
+	return journal.Lapse
 }
 
 // keys collects names until somebody takes them all.
@@ -146,6 +157,7 @@ func (e *Engine) RootDirs() []string {
 
 // Close releases the roots.
 func (e *Engine) Close() {
+	e.drift.close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, w := range e.roots {
@@ -218,18 +230,6 @@ func (e *Engine) profile(by op.Caller) op.Profile {
 		p.Clearance = max(by.Clearance-1, 1)
 	}
 	return p
-}
-
-// environment is what the daemon alone knows of a call.
-func (e *Engine) environment(c *call) op.Environment {
-	env := op.Environment{CallerRole: c.by.Role, WorkflowID: c.by.Workflow, ClearanceFloor: 1}
-	if f, ok := e.cfg.Floors[c.req.Op]; ok {
-		env.ClearanceFloor = f
-	}
-	if e.trust != nil && c.ws != nil {
-		env.Trusted = e.trust.Current().For(c.by.Workflow, c.ws.Key, c.ws.Root.Dir(), c.req.Op, c.facts.Targets, nil)
-	}
-	return env
 }
 
 // keyed lets one holder at a time have each key.

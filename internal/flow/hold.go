@@ -17,29 +17,38 @@ import (
 
 // hold puts a call before a person. The row is on disk before the answer leaves.
 func (e *Engine) hold(ctx context.Context, c *call, d op.Decision) op.Reply {
-	if err := e.answerable(ctx); err != nil {
+	card := e.card(c, d)
+	if err := e.answerable(ctx, max(card.Needs, 1)); err != nil {
 		return e.fail(c, d, err)
 	}
 	if err := e.log.Ready(); err != nil {
 		return e.fail(c, d, err)
 	}
-	row, err := e.queue.Hold(ctx, review.Terms{Caller: c.by, Request: c.req, Call: c.canon, CallDigest: c.digest, RootKey: c.ws.Key,
-		Identity: e.identity(c), Pins: c.facts.Pins(), Decision: d}, e.card(c, d))
+	row, fresh, err := e.queue.Hold(ctx, review.Terms{Caller: c.by, Request: c.req, Call: c.canon, CallDigest: c.digest, RootKey: c.ws.Key,
+		Identity: e.identity(c), Pins: c.facts.Pins(), Decision: d}, card)
 	if err != nil {
 		return e.fail(c, d, err)
 	}
 	e.record(c, d, "review", row.ID, "", false)
-	e.publish("approval.requested", c, map[string]any{"approval_id": row.ID, "op": c.req.Op})
+	if fresh { // people are told of each row once
+		e.drift.watch(e, row)
+		e.publish("approval.requested", c, map[string]any{"approval_id": row.ID, "op": c.req.Op})
+	}
 	return e.replyOf(row)
 }
 
-// answerable refuses what nobody could ever answer.
-func (e *Engine) answerable(ctx context.Context) error {
+// answerable refuses what nobody, or too few people, could ever answer. Whoever has the
+// passphrase is one person; so is each name among the reviewers' tokens.
+func (e *Engine) answerable(ctx context.Context, needs int) error {
 	hash, err := e.jrn.Meta(ctx, metaPassphrase)
 	if err != nil && op.AsError(err).Code != op.NotFound {
 		return err
 	}
+	people := map[string]bool{}
 	if hash != "" {
+		people["reviewer"] = true // the name of whoever logs in
+	}
+	if len(people) >= needs {
 		return nil
 	}
 	tokens, err := e.jrn.Tokens(ctx)
@@ -48,8 +57,13 @@ func (e *Engine) answerable(ctx context.Context) error {
 	}
 	for _, t := range tokens {
 		if t.Role.Includes(op.Reviewer) && !t.Revoked && (t.Expires.IsZero() || e.cfg.Now().Before(t.Expires)) {
-			return nil
+			if people[t.Name] = true; len(people) >= needs {
+				return nil
+			}
 		}
+	}
+	if len(people) > 0 {
+		return op.Fail(op.NoReviewer, fmt.Sprintf("this call needs %d people, and fewer can answer", needs)).Do("create a token of the role reviewer for each of them; nothing was changed or queued")
 	}
 	return op.Fail(op.NoReviewer, "this call needs a person, and no reviewer is set up").Do("run serve once to set the reviewer's passphrase; nothing was changed or queued")
 }
@@ -76,6 +90,10 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 	case c.spec.Class == op.Destructive || c.facts.Overwrites:
 		card.Effect = "destructive"
 	}
+	if e.cfg.Two.needed(c) {
+		card.Needs = 2
+		card.Lines = append(card.Lines, "two people must approve this")
+	}
 	for _, r := range append([]op.Reason{d.Reason}, d.Also...) {
 		card.Reasons = append(card.Reasons, review.Why{Code: r, Sentence: decision.Sentence(r)})
 	}
@@ -90,6 +108,7 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 	if plan.BreakLinks {
 		card.Lines = append(card.Lines, fmt.Sprintf("this file has %d names; the others keep the old bytes", c.facts.Targets[0].LinkCount))
 	}
+	card.Lines = append(card.Lines, further(c.req.Args)...)
 	if e.cfg.ReviewAuth == "token" {
 		card.ReviewerNote = "programs of the same user can approve: review-auth is token"
 	}
@@ -129,6 +148,7 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 	var done op.Reply
 	if len(a.Reply) > 0 && json.Unmarshal(a.Reply, &done) == nil {
 		done.Approval, done.RequestID = e.queue.Public(a), a.RequestID
+		done.Warnings = steered(done.Warnings, a)
 		return done
 	}
 	d := a.Decision
@@ -149,6 +169,9 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 	case "unknown":
 		r.Status, r.Error = op.Failed, op.Fail(op.UnknownOutcome, "it is not known whether this ran; a person must look")
 	}
+	if a.State == "rejected" && a.Answer != nil && a.Answer.By == journal.Timer {
+		r.Error.Message = "nobody answered in time, and the operator has such calls denied then; nothing was changed"
+	}
 	if r.Error != nil {
 		r.Error.Retry = "never"
 	}
@@ -157,6 +180,9 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 
 // Answer records a person's word and, on approve, runs the stored call, once.
 func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer journal.Answer) (journal.Approval, error) {
+	if err := e.runnable(ctx, by, id, answer); err != nil {
+		return journal.Approval{}, err
+	}
 	row, err := e.queue.Answer(ctx, by, id, answer)
 	if err != nil {
 		if op.AsError(err).Code == op.Forbidden {
@@ -169,6 +195,14 @@ func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer jour
 		Mandatory: row.Decision.Mandatory, Pinned: row.Decision.Pinned, Agent: by.Name, WorkflowID: row.Workflow, ExecutionID: row.Execution,
 		ApprovalID: row.ID, Outcome: row.State})
 	e.announce("approval.answered", row)
+	if answer.Remember && row.State == journal.Approved {
+		if err := e.remembering(ctx, by, row); err != nil {
+			return row, err
+		}
+	}
+	if row.State == journal.Pending {
+		return row, nil // one of two approvals
+	}
 	if row.State != "approved" {
 		e.ended(row)
 		return row, nil
@@ -180,7 +214,20 @@ func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer jour
 // release runs an approved row: the stored call, judged no second time, but held to its
 // pins.
 func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.Approval, error) {
-	if err := e.jrn.Claim(ctx, row.ID); err != nil {
+	if err := e.jrn.Claim(ctx, row.ID); op.AsError(err) != nil {
+		if op.AsError(err).Code != op.Expired {
+			return row, err
+		}
+		// Its time ran out between the answer and the start: it ends here, not run.
+		body, bad := json.Marshal(e.unrun(&call{req: op.Request{Op: row.Op}}, row, err))
+		if bad == nil {
+			bad = e.jrn.Finish(ctx, row.ID, journal.FailedEnd, "", body)
+		}
+		if bad != nil {
+			return row, bad
+		}
+		row, err = e.jrn.Approval(ctx, row.ID)
+		e.ended(row)
 		return row, err
 	}
 	reply := e.execute(ctx, row)
@@ -214,6 +261,10 @@ func (e *Engine) execute(ctx context.Context, row journal.Approval) op.Reply {
 	defer c.close()
 	if drift := preflight.Drift(row.Pins, c.facts); drift != nil {
 		return e.unrun(c, row, drift)
+	}
+	if !c.facts.WorkspaceBound && !unbound(row.Decision) {
+		// The root is part of what was looked at: the card named another directory.
+		return e.unrun(c, row, op.Fail(op.Stale, "the root's directory was moved or replaced since").Do("register the root again and ask again; nothing was changed"))
 	}
 	switch {
 	case c.spec.Class == op.Read:
@@ -270,18 +321,22 @@ func (e *Engine) reopen(ctx context.Context, row journal.Approval) (*call, error
 
 // ended writes the second audit line of a held call, and tells who listens.
 func (e *Engine) ended(row journal.Approval) {
+	e.drift.forget(row.ID)
 	d := row.Decision
 	e.log.Append(audit.Record{Kind: "end", Tool: row.Op, Decision: "require_user_approval", Reason: d.Reason, Also: d.Also, Mandatory: d.Mandatory,
 		Pinned: d.Pinned, Agent: row.Agent, WorkflowID: row.Workflow, ExecutionID: row.Execution, ApprovalID: row.ID, OperationID: row.Operation,
 		Outcome: row.State, Undo: row.Operation != ""})
-	if row.State == "expired" {
+	switch {
+	case row.State == "expired":
 		e.announce("approval.expired", row)
+	case row.Answer != nil && row.Answer.By == journal.Timer:
+		e.announce("approval.answered", row)
 	}
 }
 
 func (e *Engine) announce(kind string, row journal.Approval) {
 	e.events.publish(Event{Type: kind, Time: e.cfg.Now().UTC(), Root: row.Root, Agent: row.Agent, Token: string(row.Token),
-		Data: map[string]any{"approval_id": row.ID, "op": row.Op, "state": row.State}})
+		Data: map[string]any{"approval_id": row.ID, "op": row.Op, "state": row.State, "actor": actor(row)}})
 }
 
 // Cancel withdraws a row that has not started.

@@ -226,10 +226,50 @@ func (e *Engine) Approvals(ctx context.Context, by op.Caller, state string) ([]r
 	cards := make([]review.Card, 0, len(rows))
 	for _, r := range rows {
 		if w := e.byKey(r.Root); w != nil && mayUse(by, w) {
-			cards = append(cards, review.CardOf(r))
+			c := review.CardOf(r)
+			c.Drifted = e.drift.of(r.ID)
+			cards = append(cards, c)
 		}
 	}
 	return cards, nil
+}
+
+// Page is a part of the queue, oldest first.
+type Page struct {
+	Cards []review.Card `json:"approvals"`
+	Total int           `json:"total,omitempty"` // rows of the state, on all pages
+	Next  int64         `json:"next,omitempty"`  // ask for the page after; 0 is the end
+}
+
+// ApprovalPage lists summaries of cards after a number, for those who may see all.
+func (e *Engine) ApprovalPage(ctx context.Context, by op.Caller, f journal.ApprovalFilter) (Page, error) {
+	p := Page{Cards: []review.Card{}}
+	if !by.Role.Includes(op.Observer) {
+		return p, op.Fail(op.Forbidden, "only observers and reviewers see the queue").Do("ask for one approval by its id")
+	}
+	if err := e.Expire(ctx); err != nil {
+		return p, err
+	}
+	rows, err := e.jrn.Approvals(ctx, f)
+	if err != nil {
+		return p, err
+	}
+	if len(by.Roots) == 0 { // else it would tell of rows that this caller may not see
+		if p.Total, err = e.jrn.CountApprovals(ctx, f.State, ""); err != nil {
+			return p, err
+		}
+	}
+	if len(rows) == f.Limit {
+		p.Next = rows[len(rows)-1].Seq
+	}
+	for _, r := range rows {
+		if w := e.byKey(r.Root); w != nil && mayUse(by, w) {
+			c := review.CardOf(r)
+			c.Drifted = e.drift.of(r.ID)
+			p.Cards = append(p.Cards, c.Summary())
+		}
+	}
+	return p, nil
 }
 
 // Expire announces rows whose time is over, each once. Deadlines hold without it.
@@ -266,7 +306,7 @@ func (e *Engine) Approval(ctx context.Context, by op.Caller, id op.ID, wait time
 		}
 		over := row.State != "pending" && row.State != "approved" && row.State != "executing"
 		if over || wait <= 0 {
-			return e.view(by, row), nil
+			return e.view(ctx, by, row), nil
 		}
 		if !row.Deadline.IsZero() {
 			if left := row.Deadline.Sub(e.cfg.Now()); left < wait {
@@ -276,17 +316,17 @@ func (e *Engine) Approval(ctx context.Context, by op.Caller, id op.ID, wait time
 		select {
 		case _, ok := <-ch:
 			if !ok {
-				return e.view(by, row), nil
+				return e.view(ctx, by, row), nil
 			}
 		case <-timer.C:
 			wait = 0
 		case <-ctx.Done():
-			return e.view(by, row), nil
+			return e.view(ctx, by, row), nil
 		}
 	}
 }
 
-func (e *Engine) view(by op.Caller, row journal.Approval) ApprovalView {
+func (e *Engine) view(ctx context.Context, by op.Caller, row journal.Approval) ApprovalView {
 	v := ApprovalView{ID: row.ID, State: row.State}
 	if row.Answer != nil {
 		v.Note = row.Answer.Note
@@ -294,6 +334,10 @@ func (e *Engine) view(by op.Caller, row journal.Approval) ApprovalView {
 	r := e.replyOf(row)
 	v.Reply = &r
 	c := review.CardOf(row)
+	if row.State == journal.Pending && by.Role.Includes(op.Observer) {
+		// Whoever opens a card sees whether it still holds now, watched or not.
+		c.Drifted = e.recheck(ctx, row)
+	}
 	v.Card = &c
 	return v
 }

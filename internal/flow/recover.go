@@ -114,6 +114,9 @@ func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 // Nothing is run again. It replays the audit lines that a crash kept from the log.
 // Call it after all roots are added.
 func (e *Engine) Recover(ctx context.Context) error {
+	if err := e.endSessions(ctx); err != nil {
+		return err
+	}
 	for _, state := range []string{"approved", "executing"} {
 		rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: state})
 		if err != nil {
@@ -125,15 +128,18 @@ func (e *Engine) Recover(ctx context.Context) error {
 			}
 		}
 	}
+	waiting, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: journal.Pending})
+	if err != nil {
+		return err
+	}
+	for _, row := range waiting {
+		e.drift.watch(e, row)
+	}
 	return e.relog(ctx, "", func(*audit.Record) {})
 }
 
 func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
-	if row.State == "approved" {
-		if err := e.jrn.Claim(ctx, row.ID); err != nil {
-			return err
-		}
-	}
+	// A row that was approved and never claimed did not start, whatever its deadline says now.
 	state, reply, id := "failed", []byte(nil), op.ID("")
 	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: row.Root, Approval: row.ID, Limit: 1})
 	if err != nil {

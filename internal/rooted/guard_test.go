@@ -325,14 +325,14 @@ func TestDirectoryChangesAfterHold(t *testing.T) {
 
 // In a list, one failing step takes all others back, whichever it is.
 func TestAllOrNothing(t *testing.T) {
-	_, list := plan(t, Options{})
+	_, list := plan(t, fastDir(t), Options{})
 	for i := range list {
 		for _, moment := range []string{"before ", "after "} {
 			if i == 0 && moment == "before " {
 				continue // nothing to take back; TestHoldDrift has it
 			}
 			t.Run(fmt.Sprintf("%s%d %s", moment, i, list[i].Do), func(t *testing.T) {
-				b, steps := plan(t, Options{})
+				b, steps := plan(t, fastDir(t), Options{})
 				b.write("ws/last", "old")
 				steps = append(steps, b.swap("last", "new", "s-last"))
 				start, seen := b.tree(), 0

@@ -31,6 +31,12 @@ type bench struct {
 
 func newBench(t *testing.T, o Options) *bench {
 	t.Helper()
+	return benchIn(t, fastDir(t), o)
+}
+
+// onDisk is a bench where a sync takes its time and files have all their attributes.
+func onDisk(t *testing.T, o Options) *bench {
+	t.Helper()
 	return benchIn(t, t.TempDir(), o)
 }
 

@@ -38,9 +38,9 @@ func (b *bench) tree() string {
 }
 
 // plan is a bench with one list of steps of every kind, some standing on earlier ones.
-func plan(t *testing.T, o Options) (*bench, []op.Step) {
+func plan(t *testing.T, dir string, o Options) (*bench, []op.Step) {
 	t.Helper()
-	b := newBench(t, o)
+	b := benchIn(t, dir, o)
 	b.write("ws/f", "old f")
 	b.write("ws/gone", "old gone")
 	b.write("ws/tree/s/x", "x")
@@ -65,7 +65,7 @@ func plan(t *testing.T, o Options) (*bench, []op.Step) {
 
 func TestApply(t *testing.T) {
 	both(t, func(t *testing.T, o Options) {
-		b, steps := plan(t, o)
+		b, steps := plan(t, t.TempDir(), o)
 		start, before := b.tree(), fds(t)
 		done, r, err := b.do(HoldOptions{}, steps...)
 		must(t, err)
@@ -544,7 +544,7 @@ func TestLocksExclude(t *testing.T) {
 }
 
 func TestCancelApply(t *testing.T) {
-	b, steps := plan(t, Options{})
+	b, steps := plan(t, fastDir(t), Options{})
 	start := b.tree()
 	for i := range steps {
 		c, cancel := context.WithCancel(ctx())

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // self starts this binary in a role.
 func self(role string, args ...string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe", args...)
-	c.Env = append(os.Environ(), roleEnv+"="+role)
+	c.Env = append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0") // else each one ends a second late
 	c.Stderr = os.Stderr
 	return c
 }
@@ -102,7 +102,7 @@ func swapperRole(ws string) {
 		if swaps%2 == 0 {
 			spin(time.Duration(rand.IntN(30)) * time.Microsecond) // d leads out
 		} else {
-			spin(time.Duration(rand.IntN(150)) * time.Microsecond)
+			spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 		}
 	}
 }

@@ -182,6 +182,12 @@ func pread(fd int, b []byte, off int64) (n int, err error) {
 
 // hashFD digests from the start to the end; size only helps to choose the buffer.
 func hashFD(ctx context.Context, fd int, size int64) (op.Digest, int64, error) {
+	if size >= parallelFrom {
+		// A file that is no longer of this size is digested below, as far as it goes.
+		if d, ok, err := hashTree(ctx, fd, size); ok || err != nil {
+			return d, size, err
+		}
+	}
 	h := blake3.New()
 	b := make([]byte, min(max(size+1, 512), chunk))
 	var off int64

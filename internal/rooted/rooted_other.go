@@ -76,6 +76,11 @@ func (s *Store) Verify(context.Context, op.Step) (*Late, error)  { return nil, u
 func (s *Store) Stage(context.Context, string, io.Reader, Meta) (Staged, error) {
 	return Staged{}, unsupported()
 }
+func (s *Store) StageTree(context.Context, string, *Node, op.Digest) (Staged, error) {
+	return Staged{}, unsupported()
+}
+func (s *Store) Sizes(context.Context) (map[string]int64, error) { return nil, unsupported() }
+func (s *Store) Size(context.Context, string) (int64, error)     { return 0, unsupported() }
 func (s *Store) StageCopy(context.Context, string, *Node, Meta) (Staged, error) {
 	return Staged{}, unsupported()
 }

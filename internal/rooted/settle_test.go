@@ -63,7 +63,7 @@ func (b *bench) settle(steps []op.Step) Settled {
 func TestSettleAfterCrash(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		for n := 2; ; n++ {
-			b, steps := plan(t, Options{})
+			b, steps := plan(t, fastDir(t), Options{})
 			if failing {
 				b.write("ws/last", "old")
 				steps = append(steps, b.swap("last", "new", "s-last"))

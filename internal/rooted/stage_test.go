@@ -80,7 +80,7 @@ func TestStageKeepsMetadata(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			b := newBench(t, Options{})
+			b := onDisk(t, Options{})
 			b.write("ws/f", "old")
 			r.set(t, b.path("ws/f"))
 			flags := func() uint32 {
@@ -120,7 +120,7 @@ func TestStageKeepsMetadata(t *testing.T) {
 
 // What cannot be carried is named before anything changes.
 func TestStageMetadataLoss(t *testing.T) {
-	b := newBench(t, Options{})
+	b := onDisk(t, Options{})
 	top := "/dev/shm"
 	dir, err := os.MkdirTemp(top, "rooted")
 	must(t, err)
@@ -141,7 +141,7 @@ func TestStageMetadataLoss(t *testing.T) {
 }
 
 func TestStageFrozen(t *testing.T) {
-	b := newBench(t, Options{})
+	b := onDisk(t, Options{})
 	b.write("ws/f", "old")
 	out, err := exec.Command("chattr", "+i", b.path("ws/f")).CombinedOutput()
 	if err != nil {
@@ -162,7 +162,7 @@ func TestStageFrozen(t *testing.T) {
 // New files are what a plain create makes (data case 27).
 func TestStageCreate(t *testing.T) {
 	defer unix.Umask(unix.Umask(0))
-	b := newBench(t, Options{})
+	b := onDisk(t, Options{})
 	must(t, os.Mkdir(b.path("ws/acl"), 0o755))
 	must(t, unix.Setxattr(b.path("ws/acl"), aclDefault, userEntry(), 0))
 	must(t, os.Mkdir(b.path("ws/gid"), 0o755))
@@ -211,7 +211,7 @@ func (f *failing) Read(b []byte) (int, error) {
 }
 
 func TestStageFailures(t *testing.T) {
-	b := newBench(t, Options{})
+	b := onDisk(t, Options{})
 	before := fds(t)
 	_, err := b.st.Stage(ctx(), "s", &failing{3}, Meta{})
 	wants(t, err, op.IOError)
@@ -263,7 +263,7 @@ func TestStageNoSpace(t *testing.T) {
 }
 
 func TestStageCopy(t *testing.T) {
-	b := newBench(t, Options{})
+	b := onDisk(t, Options{})
 	f, err := os.Create(b.path("ws/sparse"))
 	must(t, err)
 	must(t, f.Truncate(64<<20))
@@ -297,7 +297,7 @@ func TestStageCopy(t *testing.T) {
 }
 
 func TestStore(t *testing.T) {
-	b := newBench(t, Options{})
+	b := onDisk(t, Options{})
 	if f := b.st.Features(); !f.Exchange || !f.Lease || !f.TmpFile {
 		t.Errorf("features %+v", f)
 	}
