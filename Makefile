@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test requirements
+.PHONY: help build run test requirements bench-quick
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -26,3 +26,13 @@ test: build ## vet, format, floors, all tests with the race detector
 
 requirements: ## which requirement ids a test covers, which do not apply, which are open
 	@$(GO) run ./internal/requirements
+
+PEERS := .bench/peers
+FS_SERVER := $(PEERS)/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js
+
+$(FS_SERVER):
+	mkdir -p $(PEERS)
+	npm install --silent --no-audit --no-fund --prefix $(PEERS) @modelcontextprotocol/server-filesystem@2026.8.31
+
+bench-quick: build $(FS_SERVER) ## six rows beside the reference file server and the raw limits (under 3 minutes)
+	$(GO) run ./bench/quick -holdpoint $(BIN) -fs $(FS_SERVER) -out bench/results/quick.jsonl
