@@ -8,6 +8,7 @@ package fileops
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -42,14 +43,21 @@ type Plan struct {
 	NewContent       []byte    // what will stand there, for the secret shapes; nil where it is a copy
 
 	stagers []stager // of each step: what to stage; nil where nothing is
+	fresh   []fresh  // of each step: what it puts in place, for a plan that stands on this one
 }
 
 type stager func(ctx context.Context, s *rooted.Store, slot string) (rooted.Staged, error)
 
 // add appends a step and what it needs staged.
 func (p *Plan) add(step op.Step, stage stager) {
+	p.put(step, stage, fresh{})
+}
+
+// put appends a step that puts a file in place of which others may have to know more.
+func (p *Plan) put(step op.Step, stage stager, f fresh) {
 	p.Steps = append(p.Steps, step)
 	p.stagers = append(p.stagers, stage)
+	p.fresh = append(p.fresh, f)
 }
 
 // Stage writes what the steps need into the store, flushed, under slots that newSlot
@@ -173,9 +181,30 @@ func (p *Plan) replace(s Scene, i int, content []byte, m rooted.Meta) {
 		step.Do, m.Like = op.Swap, n
 	}
 	p.NewContent = content
-	p.add(step, inDir(n, t, m, func(ctx context.Context, st *rooted.Store, slot string, m rooted.Meta) (rooted.Staged, error) {
-		return st.Stage(ctx, slot, bytes.NewReader(content), m)
-	}))
+	f := freshBytes(n, t, m, content)
+	p.put(step, f.over(content, nil), f)
+}
+
+// freshBytes describes a file that gets these bytes and this metadata.
+func freshBytes(n *rooted.Node, t op.Target, m rooted.Meta, content []byte) fresh {
+	f := fresh{bytes: content, known: true, over: bytesIn(n, t, m)}
+	if m.Exact {
+		f.mode = &m.Perm
+	}
+	return f
+}
+
+// bytesIn stages any bytes as the file at a node would be.
+func bytesIn(n *rooted.Node, t op.Target, m rooted.Meta) func([]byte, *uint32) stager {
+	return func(content []byte, mode *uint32) stager {
+		m := m
+		if mode != nil {
+			m.Perm, m.Exact = *mode, true
+		}
+		return inDir(n, t, m, func(ctx context.Context, st *rooted.Store, slot string, m rooted.Meta) (rooted.Staged, error) {
+			return st.Stage(ctx, slot, bytes.NewReader(content), m)
+		})
+	}
 }
 
 // inDir gives a new file what its directory hands down: default ACL and group.
@@ -183,11 +212,12 @@ func inDir(n *rooted.Node, t op.Target, m rooted.Meta, stage func(context.Contex
 	return func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
 		if !t.Exists && len(n.Missing) == 0 {
 			dir, err := n.Parent()
-			if err != nil {
+			if err == nil {
+				defer dir.Close()
+				m.Dir = dir
+			} else if !errors.Is(err, op.NotFound) { // a part of the same batch makes it
 				return rooted.Staged{}, err
 			}
-			defer dir.Close()
-			m.Dir = dir
 		}
 		return stage(ctx, st, slot, m)
 	}

@@ -79,7 +79,7 @@ func overwrite(s Scene, a *op.WriteArgs, content []byte, meta rooted.Meta) (*Pla
 	p.replace(s, 0, content, meta)
 	p.Diff = Unified(t.Path, old, content, true, true)
 	p.Result = map[string]any{"created": false, "hash": rooted.HashBytes(content), "size": len(content), "diff": p.Diff.Text}
-	return p, nil
+	return p, p.backupTo(s, a.BackupRoot)
 }
 
 func planEdit(s Scene, a *op.EditArgs) (*Plan, error) {
@@ -107,7 +107,7 @@ func planEdit(s Scene, a *op.EditArgs) (*Plan, error) {
 	p.Diff = Unified(t.Path, old, edited.Bytes, true, true)
 	p.ChangeBytes = p.Diff.Bytes
 	p.Result = map[string]any{"replacements": edited.Replacements, "hash": rooted.HashBytes(edited.Bytes), "size": len(edited.Bytes), "diff": p.Diff.Text}
-	return p, nil
+	return p, p.backupTo(s, a.BackupRoot)
 }
 
 func planMakeDir(s Scene, a *op.MakeDirArgs) (*Plan, error) {
@@ -168,9 +168,9 @@ func planCopy(ctx context.Context, s Scene, a *op.CopyArgs) (*Plan, error) {
 			return nil, err
 		}
 	}
-	p.add(step, inDir(s.Nodes[1], dst, meta, func(ctx context.Context, st *rooted.Store, slot string, m rooted.Meta) (rooted.Staged, error) {
+	p.put(step, inDir(s.Nodes[1], dst, meta, func(ctx context.Context, st *rooted.Store, slot string, m rooted.Meta) (rooted.Staged, error) {
 		return st.StageCopy(ctx, slot, s.Nodes[0], m)
-	}))
+	}), fresh{from: s.Nodes[0], over: bytesIn(s.Nodes[1], dst, meta)})
 	p.Diff = copyDiff(s, src, dst)
 	p.Result = map[string]any{"created": !dst.Exists, "hash": src.Hash, "size": src.Size, "diff": p.Diff.Text}
 	return p, nil

@@ -30,6 +30,7 @@ type ViewArgs struct {
 	Limit     *int64 `json:"limit" min:"1" max:"1048576" doc:"bytes at most"`
 	TailLines *int64 `json:"tail_lines" min:"1" max:"100000" doc:"the last lines"`
 	KnownHash string `json:"known_hash" doc:"answer only unchanged: true when the file still has this hash"`
+	Mark      bool   `json:"mark_invisible" doc:"write characters that do not show as \\u{...}; for looking only, never as a base for an edit"`
 }
 
 // ListArgs asks for a page of a directory.
@@ -40,6 +41,62 @@ type ListArgs struct {
 	ShowHidden bool   `json:"show_hidden" doc:"also names that begin with a dot"`
 	Page       string `json:"page" doc:"next of the page before"`
 	PageSize   *int64 `json:"page_size" min:"1" max:"1000" doc:"entries at most; 200 when absent"`
+}
+
+// TreeArgs asks for what lies below a directory.
+type TreeArgs struct {
+	Path           string   `json:"path" doc:"the directory; the root when absent"`
+	Depth          *int64   `json:"depth" min:"1" max:"256" doc:"levels to go down; all when absent"`
+	Pattern        string   `json:"pattern" doc:"a glob that the name must match"`
+	Include        []string `json:"include" doc:"show only what one of these patterns covers, in the syntax of .gitignore"`
+	Exclude        []string `json:"exclude" doc:"leave out what these patterns cover, in the syntax of .gitignore"`
+	ShowHidden     bool     `json:"show_hidden" doc:"also names that begin with a dot"`
+	IncludeIgnored bool     `json:"include_ignored" doc:"also what git ignores"`
+	Stats          bool     `json:"stats" doc:"add mode and time to each entry, and totals of all of them"`
+	MaxFiles       *int64   `json:"max_files" min:"1" max:"5000000" doc:"names to look at; 1,000,000 when absent"`
+	TimeoutMS      *int64   `json:"timeout_ms" min:"1" max:"60000" doc:"time to take; 10,000 when absent"`
+	Page           string   `json:"page" doc:"next of the page before"`
+	PageSize       *int64   `json:"page_size" min:"1" max:"10000" doc:"entries at most; 1,000 when absent"`
+}
+
+// SearchArgs looks for text in files.
+type SearchArgs struct {
+	Path           string   `json:"path" doc:"a directory or one file; the root when absent"`
+	Pattern        string   `json:"pattern" req:"true" doc:"the text to look for"`
+	Regex          bool     `json:"regex" doc:"pattern is a regular expression (RE2)"`
+	IgnoreCase     bool     `json:"ignore_case" doc:"letters match in every case"`
+	WholeWord      bool     `json:"whole_word" doc:"no letter, digit or underscore stands beside the match"`
+	Multiline      bool     `json:"multiline" doc:"a match may span lines; ^ and $ stand at each line"`
+	Glob           string   `json:"glob" doc:"only files that this pattern covers, in the syntax of .gitignore"`
+	Include        []string `json:"include" doc:"or several such patterns"`
+	Exclude        []string `json:"exclude" doc:"leave out what these patterns cover"`
+	Types          []string `json:"types" doc:"only files of these kinds: go, js, ts, py, c, cpp, rust, java, md, json, yaml, ..."`
+	Context        *int64   `json:"context" min:"0" max:"3" doc:"lines to show before and after a match"`
+	Mode           string   `json:"mode" enum:"content|files|count" doc:"matching lines (when absent), only the files, or lines counted for each file"`
+	ShowHidden     bool     `json:"show_hidden" doc:"also names that begin with a dot"`
+	IncludeIgnored bool     `json:"include_ignored" doc:"also what git ignores"`
+	MaxResults     *int64   `json:"max_results" min:"1" max:"1000" doc:"results at most; 200 when absent"`
+	MaxFiles       *int64   `json:"max_files" min:"1" max:"5000000" doc:"files to look at; 1,000,000 when absent"`
+	MaxBytes       *int64   `json:"max_bytes" min:"1" doc:"bytes to read; no limit when absent"`
+	TimeoutMS      *int64   `json:"timeout_ms" min:"1" max:"60000" doc:"time to take; 10,000 when absent"`
+	Page           string   `json:"page" doc:"next of the page before"`
+}
+
+// ValidateArgs checks the syntax of a file, or of text.
+type ValidateArgs struct {
+	Path    string  `json:"path" doc:"the file; with content it only tells the format"`
+	Content *string `json:"content" doc:"the text to check instead"`
+	Format  string  `json:"format" doc:"json, jsonc, yaml, toml, xml, go, shell, js, ts, jsx, tsx, css, env, csv or markdown; by the name when absent"`
+}
+
+// PreviewArgs renders a Markdown file.
+type PreviewArgs struct {
+	Path string `json:"path" req:"true" doc:"the Markdown file"`
+}
+
+// DetectArgs asks how a project runs its tests.
+type DetectArgs struct {
+	Path string `json:"path" doc:"the project's directory; the root when absent"`
 }
 
 // InfoArgs asks for facts.
@@ -234,7 +291,7 @@ type Field struct {
 func Fields(t reflect.Type) []Field {
 	var out []Field
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous {
+		if f.Anonymous || !f.IsExported() {
 			continue
 		}
 		out = append(out, Field{Name: f.Tag.Get("json"), Doc: f.Tag.Get("doc"), Type: f.Type, Required: f.Tag.Get("req") != "",
@@ -322,8 +379,8 @@ func set(dst reflect.Value, v any, f Field, at string, named Object) ([]Warning,
 		if !ok {
 			return nil, wrong("a string")
 		}
-		if f.Enum != "" && s != f.Enum {
-			return nil, wrong(strconv.Quote(f.Enum) + " or absent")
+		if f.Enum != "" && !slices.Contains(strings.Split(f.Enum, "|"), s) {
+			return nil, wrong(`"` + strings.ReplaceAll(f.Enum, "|", `", "`) + `" or absent`)
 		}
 		dst.SetString(s)
 	case reflect.Bool:

@@ -170,10 +170,10 @@ func (p *parser) array(depth int) (any, error) {
 // raw reads the value of an operation on a document and keeps its text: there 1.0 and 1e2
 // are what they are, and the order of keys means something to a reader.
 func (p *parser) raw(depth int) (any, error) {
-	start := p.i
+	start, was := p.i, p.loose
 	p.loose, p.list = true, ""
 	_, err := p.value(depth)
-	p.loose = false
+	p.loose = was
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,6 @@
 package op
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // Status is how a call ended, for now.
 type Status string
@@ -29,15 +26,6 @@ type Reply struct {
 	Approval        *Approval   `json:"approval,omitempty"`
 	Warnings        []Warning   `json:"warnings,omitempty"`
 	Error           *Error      `json:"error,omitempty"`
-}
-
-// MarshalJSON keeps effects a list.
-func (r Reply) MarshalJSON() ([]byte, error) {
-	type plain Reply
-	if r.Effects == nil {
-		r.Effects = []Effect{}
-	}
-	return json.Marshal(plain(r))
 }
 
 // Approval is what the asking side learns of a held call.

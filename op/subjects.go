@@ -19,6 +19,18 @@ func Subjects(args any) []Subject {
 		return []Subject{at("path", a.Path, RoleTarget, true)}
 	case *ListArgs:
 		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *TreeArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *SearchArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *DetectArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *PreviewArgs:
+		return []Subject{at("path", a.Path, RoleTarget, true)}
+	case *ValidateArgs:
+		if a.Content == nil {
+			return []Subject{at("path", a.Path, RoleTarget, true)}
+		}
 	case *InfoArgs:
 		return []Subject{at("path", a.Path, RoleTarget, false)}
 	case *DiffArgs:
@@ -34,9 +46,9 @@ func Subjects(args any) []Subject {
 	case *BackupArgs:
 		return append([]Subject{at("path", a.Path, RoleTarget, true)}, backupPlace(a.BackupRoot)...)
 	case *BackupsArgs:
-		return []Subject{at("path", orRoot(a.Path), RoleTarget, false)}
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
 	case *RollbackArgs:
-		return []Subject{at("path", a.Path, RoleTarget, false)}
+		return []Subject{at("path", a.Path, RoleTarget, true)}
 	case *MakeDirArgs:
 		return []Subject{at("path", a.Path, RoleTarget, true)}
 	case *CopyArgs:

@@ -60,7 +60,7 @@ const (
 	headBytes = 64 << 10
 )
 
-// Look sees each subject once. Errors are those of a call that cannot succeed (a path
+// Look sees each subject once. A nil Marker leaves the marks out, for what is only shown. Errors are those of a call that cannot succeed (a path
 // outside, a dangling link); what merely could not be read is a missing fact instead.
 func Look(ctx context.Context, root *rooted.Root, m Marker, subjects []op.Subject, depth Depth) (*Sight, error) {
 	s := &Sight{Available: true}
@@ -145,6 +145,9 @@ func (s *Sight) content(ctx context.Context, n *rooted.Node, t *op.Target, depth
 // mark judges the canonical path, the asked one and every link walked on the way; the
 // strictest counts, so that no spelling dodges a pattern.
 func mark(ctx context.Context, m Marker, t *op.Target, asked op.Path, head []byte) {
+	if m == nil {
+		return
+	}
 	dir := t.Kind == op.Directory
 	names := []op.Path{t.Path}
 	if asked != t.Path {
@@ -183,6 +186,9 @@ func (s *Sight) below(ctx context.Context, n *rooted.Node, m Marker, t *op.Targe
 
 // addParents lists the directories that do not exist yet, once each.
 func (s *Sight) addParents(m Marker) {
+	if m == nil {
+		return
+	}
 	seen := map[op.Path]bool{}
 	for _, n := range s.Nodes {
 		for _, p := range n.Missing {

@@ -96,6 +96,8 @@ func (k *Keeper) Usable(o journal.Operation, caller op.Caller, rootKey string) e
 		return op.Fail(op.UndoConsumed, "this operation was undone already").Do("undo the undo to bring it back")
 	case o.State != journal.Committed:
 		return unknown
+	case o.Dropped:
+		return op.Fail(op.UndoExpired, "what this operation kept for its undo is gone: its credential was ended")
 	case !k.Now().Before(o.Expires):
 		return op.Fail(op.UndoExpired, "the way back was kept until "+o.Expires.UTC().Format(time.RFC3339))
 	case len(o.Steps) == 0:

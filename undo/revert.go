@@ -53,6 +53,10 @@ func damaged(step op.Step, kept op.State) error {
 func Forced(steps []op.Step, now func(op.Path) (op.State, error), newSlot func() string) ([]op.Step, error) {
 	var out []op.Step
 	for _, b := range op.Inverse(steps) {
+		if !b.Do.InTree() {
+			out = append(out, b)
+			continue
+		}
 		at := b.Path
 		if b.Do == op.Move {
 			at = b.To

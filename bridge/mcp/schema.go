@@ -11,8 +11,17 @@ import (
 // Schemas are written small, because each client pays for them in every conversation: no
 // word is said that the name of an argument says already.
 
+// style says how much a schema tells. The zero style tells all.
+type style struct {
+	mute bool // no sentences about arguments
+	bare bool // nor limits, nor names of facts
+}
+
+// styles in the order in which a list of tools that is too long tries them.
+var styles = []style{{}, {mute: true}, {mute: true, bare: true}}
+
 // inputSchema is made from the one definition of an operation's arguments.
-func inputSchema(spec op.Spec) []byte {
+func (st style) inputSchema(spec op.Spec) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	var required []string
 	fields := slices.DeleteFunc(op.Fields(spec.Args), unlisted)
@@ -21,7 +30,7 @@ func inputSchema(spec op.Spec) []byte {
 			b = append(b, ',')
 		}
 		b = append(op.AppendString(b, f.Name), ':')
-		b = appendField(b, f)
+		b = st.appendField(b, f)
 		if f.Required {
 			required = append(required, f.Name)
 		}
@@ -51,13 +60,13 @@ func appendRequired(b []byte, names []string) []byte {
 	return append(b, ']')
 }
 
-func appendField(b []byte, f op.Field) []byte {
+func (st style) appendField(b []byte, f op.Field) []byte {
 	b = append(b, '{')
 	b = appendType(b, f.Type)
-	if f.Min != "" && f.Min != "0" {
+	if f.Min != "" && f.Min != "0" && !st.bare {
 		b = append(append(b, `,"minimum":`...), f.Min...)
 	}
-	if f.Max != "" {
+	if f.Max != "" && !st.bare {
 		b = append(append(b, `,"maximum":`...), f.Max...)
 	}
 	if f.Enum != "" {
@@ -73,7 +82,7 @@ func appendField(b []byte, f op.Field) []byte {
 	if f.Name == "operation_id" {
 		f.Doc = "the undo id (un_...) or operation id of a change"
 	}
-	if tells(f) {
+	if tells(f) && !st.mute {
 		b = op.AppendString(append(b, `,"description":`...), f.Doc)
 	}
 	return append(b, '}')
@@ -134,7 +143,12 @@ func tells(f op.Field) bool { return f.Doc != "" && !slices.Contains(spoken, f.N
 
 // outputSchema names the facts that structuredContent may hold. Only status is always
 // there: the same tool answers a held call and a failed one.
-func outputSchema(spec op.Spec) []byte { return schemaOf(outputs[spec.Name]) }
+func (st style) outputSchema(spec op.Spec) []byte {
+	if st.bare {
+		return schemaOf("")
+	}
+	return schemaOf(outputs[spec.Name])
+}
 
 var outputs = map[op.Name]string{
 	op.ViewFile:      "hash total_lines next eof",

@@ -80,14 +80,25 @@ func (s *Server) offer(o Options) *offer {
 	}
 	f := &offer{tools: newToolset(o), sdk: sdk.NewServer(&sdk.Implementation{Name: "holdpoint", Title: "Holdpoint", Version: s.version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
-	list := sdk.ListToolsResult{}
+	list := &sdk.ListToolsResult{}
 	for _, t := range f.tools.list {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: json.RawMessage(t.input), OutputSchema: json.RawMessage(t.output),
 			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: t.readOnly, DestructiveHint: &t.destructive, IdempotentHint: t.idempotent, OpenWorldHint: &t.openWorld}}
 		f.sdk.AddTool(shown, s.handler(t))
-		list.Tools = append(list.Tools, shown)
+		if !t.unlisted {
+			list.Tools = append(list.Tools, shown)
+		}
 	}
 	f.list = encode(list)
+	f.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			if method == "tools/list" {
+				shown := *list
+				return &shown, nil
+			}
+			return next(ctx, method, req)
+		}
+	})
 	s.offers[o] = f
 	return f
 }

@@ -17,6 +17,7 @@ type tool struct {
 	openWorld          bool
 	changes            bool // may be held for a person
 	waits              bool // may take long and tells of its progress
+	unlisted           bool // answered by name, not offered
 	run                func(ctx context.Context, c *caller, args op.Object) answer
 }
 
@@ -36,14 +37,28 @@ type toolset struct {
 	byName map[string]*tool
 }
 
+// maxList bounds what a client pays for the list of tools before it does anything.
+const maxList = 16 << 10
+
+// newToolset makes the tools of a choice, and tells less about each where the list would
+// be too long.
 func newToolset(o Options) *toolset {
+	for i, st := range styles {
+		if s := st.toolset(o); s.size() <= maxList || i == len(styles)-1 {
+			return s
+		}
+	}
+	return nil
+}
+
+func (st style) toolset(o Options) *toolset {
 	s := &toolset{byName: map[string]*tool{}}
 	if o.Compat {
 		s.add(compatTools()...)
 	}
 	for _, spec := range op.Operations() {
 		if spec.Built && o.wants(spec) {
-			s.add(operationTool(spec))
+			s.add(st.operationTool(spec))
 		}
 	}
 	s.add(preflightTool())
@@ -52,6 +67,17 @@ func newToolset(o Options) *toolset {
 	}
 	s.add(profileTools()...)
 	return s
+}
+
+// size is about what the list takes on the wire.
+func (s *toolset) size() int {
+	n := 0
+	for _, t := range s.list {
+		if !t.unlisted {
+			n += len(t.input) + len(t.output) + len(t.name) + len(t.title) + len(t.about) + 200
+		}
+	}
+	return n
 }
 
 // add takes tools in; of two with one name the first counts.
@@ -77,8 +103,8 @@ func (o Options) wants(s op.Spec) bool {
 	return o.Edit
 }
 
-func operationTool(spec op.Spec) tool {
-	t := tool{name: string(spec.Name), title: spec.Title, about: spec.Summary, input: inputSchema(spec), output: outputSchema(spec),
+func (st style) operationTool(spec op.Spec) tool {
+	t := tool{name: string(spec.Name), title: spec.Title, about: spec.Summary, input: st.inputSchema(spec), output: st.outputSchema(spec),
 		readOnly: spec.Class == op.Read, destructive: destroys(spec), idempotent: repeatable(spec), openWorld: spec.Class == op.Process,
 		changes: spec.Class != op.Read, waits: spec.Class == op.Process}
 	t.run = func(ctx context.Context, c *caller, args op.Object) answer { return c.call(ctx, spec, args) }

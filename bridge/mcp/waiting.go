@@ -122,7 +122,8 @@ func (c *caller) cancel(ctx context.Context, args op.Object) answer {
 		facts: map[string]any{"status": "done", "state": "cancelled", "approval_id": string(id)}}
 }
 
-// profileTools are known by name; switching is a person's to grant and is not built.
+// profileTools are known by name, so that an agent that asks learns why not; switching is
+// a person's to grant and is not built.
 func profileTools() []tool {
 	later := func(what string) func(context.Context, *caller, op.Object) answer {
 		return func(context.Context, *caller, op.Object) answer {
@@ -131,9 +132,9 @@ func profileTools() []tool {
 	}
 	return []tool{
 		{name: "list_profiles", title: "List profiles", about: "Lists the profiles you may ask for.", input: []byte(`{"type":"object"}`),
-			output: schemaOf(""), readOnly: true, idempotent: true, run: later("listing profiles")},
+			output: schemaOf(""), readOnly: true, idempotent: true, unlisted: true, run: later("listing profiles")},
 		{name: "request_profile_switch", title: "Ask for a profile", about: "Asks a person to switch your profile.",
 			input:  []byte(`{"type":"object","properties":{"profile":{"type":"string"}},"required":["profile"]}`),
-			output: schemaOf(""), idempotent: true, run: later("switching profiles")},
+			output: schemaOf(""), idempotent: true, unlisted: true, run: later("switching profiles")},
 	}
 }

@@ -137,7 +137,8 @@ func anyValue(f op.Field) any {
 	case reflect.Map:
 		return op.Object{}
 	}
-	return f.Enum
+	word, _, _ := strings.Cut(f.Enum, "|")
+	return word
 }
 
 func base(t reflect.Type) reflect.Type {

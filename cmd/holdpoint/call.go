@@ -71,7 +71,7 @@ func (a *app) callJSON(name string, err error) error {
 	if op.ExitStatus(e.Code) == 4 {
 		status = op.Refused
 	}
-	a.printJSON(op.Reply{Status: status, Op: op.Name(name), Error: e})
+	a.printJSON(op.Reply{Status: status, Op: op.Name(name), Error: e, Effects: []op.Effect{}})
 	return exitWith(op.ExitStatus(e.Code))
 }
 

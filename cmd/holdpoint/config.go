@@ -20,7 +20,10 @@ type fileConfig struct {
 	Keep      string                 `toml:"keep"`  // life of undo credentials, "30d"
 	Protected []string               `toml:"protected"`
 	Deadlines map[string]string      `toml:"deadlines"` // by tier: "60m", "0s" waits for ever
-	Floors    map[string]int         `toml:"floors"`    // clearance floors by operation
+	OnTimeout map[string]string      `toml:"on_timeout"` // by tier: reject, pause, auto_deny; auto where a tier is automatic
+	Two       twoReviewersFile       `toml:"two_reviewers"`
+	Notify    []notifyFile           `toml:"notify"`
+	Floors    map[string]int         `toml:"floors"` // clearance floors by operation
 	Profiles  map[string]profileFile `toml:"profiles"`
 }
 
@@ -117,6 +120,15 @@ func (file fileConfig) merge(cfg flow.Config, path string) (flow.Config, error) 
 			return bad("deadlines." + tier + " must be a time like 60m")
 		}
 		cfg.Deadlines[op.Tier(tier)] = d
+	}
+	if err := file.timeouts(&cfg); err != nil {
+		return bad(err.Error())
+	}
+	if err := file.Two.into(&cfg); err != nil {
+		return bad(err.Error())
+	}
+	if _, err := targets(file.Notify); err != nil {
+		return bad(err.Error())
 	}
 	cfg.Floors = map[op.Name]int{}
 	for name, n := range file.Floors {

@@ -28,7 +28,7 @@ func readReply(got answer, name op.Name) (reply, error) {
 			Do("the call may have run: holdpoint log")
 	}
 	e := got.failure()
-	whole := op.Reply{Status: op.Failed, Op: name, Error: e}
+	whole := op.Reply{Status: op.Failed, Op: name, Error: e, Effects: []op.Effect{}}
 	if got.status == 401 || got.status == 403 {
 		whole.Status = op.Refused
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"holdpoint/bridge"
+	"holdpoint/bridge/page"
 	"holdpoint/internal/flow"
 	"holdpoint/op"
 )
@@ -75,7 +76,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
-	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, version: Version(), broad: f.allowBroad, yolo: f.allowYolo,
+	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, version: Version(), broad: f.allowBroad, yolo: f.allowYolo, reviewURL: reviewAddress(f.listen),
 		warn: func(s string) { say("holdpoint: %s", op.Visible(s, false)) }})
 	if err != nil {
 		return err
@@ -220,7 +221,7 @@ func generated() string {
 func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags, say func(string, ...any)) error {
 	var ready atomic.Bool
 	s := bridge.New(adapter{o})
-	s.Ready = ready.Load
+	s.Ready, s.Page = ready.Load, page.Handler()
 	tools := mountTools(o, s)
 	defer tools.Close()
 	h := s.Handler()

@@ -112,7 +112,7 @@ func (p approval) final(name op.Name) (reply, error) {
 	if end.code == op.UnknownOutcome {
 		status = op.Failed
 	}
-	whole := op.Reply{Status: status, Op: name, Error: e}
+	whole := op.Reply{Status: status, Op: name, Error: e, Effects: []op.Effect{}}
 	raw, err := json.Marshal(whole)
 	return reply{Reply: whole, raw: raw}, err
 }

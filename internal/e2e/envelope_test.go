@@ -130,7 +130,7 @@ func TestEnvelope(t *testing.T) {
 		{"C40 a copy onto a file", "copy_file", M{"source": "a.txt", "destination": "b.txt", "overwrite": true}, review, []string{"overwrite"}},
 		{"C41, C54 an edit without its backup", "edit_file", edit(M{"backup": false}), review, []string{"backup_disabled"}},
 		{"C41 the backup asked for is no difference", "edit_file", edit(M{"backup": true}), auto, []string{low}},
-		{"C42 (part) another place for the backup", "edit_file", edit(M{"backup_root": "/tmp/elsewhere"}), review, []string{"custom_backup_root"}},
+		{"C42 (part) another place for the backup", "edit_file", edit(M{"backup_root": "elsewhere/of/mine"}), review, []string{"custom_backup_root"}},
 		{"C56 custom_backup_root", "edit_file", edit(M{"backup_root": "bak"}), review, []string{"custom_backup_root"}},
 		{"C43 content of 65,536 bytes", "write_file", M{"path": "new", "content": strings.Repeat("x", 65536)}, auto, []string{low}},
 		{"C43, C53 content of 65,537 bytes", "write_file", M{"path": "new", "content": strings.Repeat("x", 65537)}, review, []string{"change_too_large"}},

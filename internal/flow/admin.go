@@ -114,7 +114,12 @@ func (e *Engine) CreateToken(ctx context.Context, s TokenSpec) (journal.Token, s
 
 // Caller gives who a secret belongs to.
 func (e *Engine) Caller(ctx context.Context, secret string) (op.Caller, journal.Token, error) {
-	t, err := e.jrn.TokenBySecret(ctx, secret, e.cfg.Now())
+	now := e.cfg.Now()
+	t, err := e.known.token(ctx, secret, func() (journal.Token, error) { return e.jrn.TokenBySecret(ctx, secret, now) })
+	if err == nil && !t.Expires.IsZero() && !now.Before(t.Expires) {
+		// It was good when it was read; the journal words the refusal.
+		t, err = e.jrn.TokenBySecret(ctx, secret, now)
+	}
 	if err != nil {
 		return op.Caller{}, t, err
 	}
@@ -125,7 +130,10 @@ func (e *Engine) Caller(ctx context.Context, secret string) (op.Caller, journal.
 func (e *Engine) Tokens(ctx context.Context) ([]journal.Token, error) { return e.jrn.Tokens(ctx) }
 
 // RevokeToken ends a token.
-func (e *Engine) RevokeToken(ctx context.Context, id op.ID) error { return e.jrn.RevokeToken(ctx, id) }
+func (e *Engine) RevokeToken(ctx context.Context, id op.ID) error {
+	defer e.known.forget()
+	return e.jrn.RevokeToken(ctx, id)
+}
 
 // RootView is one root in status.
 type RootView struct {

@@ -28,19 +28,25 @@ type call struct {
 	canon    []byte // the merged call in canonical form: what is decided is what is done
 	digest   string
 	warnings []op.Warning
+	plain    bool // a read that is only to be answered: its marks say nothing that the judgement asks
 
 	sight  *preflight.Sight
 	facts  op.Facts
 	plan   *fileops.Plan
 	undoes *journal.Operation // of an undo: what it takes back
 
-	released bool // it was held, so that its end has a line of its own in the audit
+	also     []func() // what else to close at the end
+	released bool     // it was held, so that its end has a line of its own in the audit
 }
 
 func (c *call) close() {
 	if c.sight != nil {
 		c.sight.Close()
 	}
+	for _, end := range c.also {
+		end()
+	}
+	c.also = nil
 }
 
 // Call answers one request. This is the whole order of things.
@@ -213,7 +219,13 @@ func (e *Engine) unpinned(c *call, err error) error {
 
 // read answers from the handles that were looked at; it takes no lock.
 func (e *Engine) read(ctx context.Context, c *call, d op.Decision) op.Reply {
-	result, err := fileops.Read(ctx, c.scene())
+	var result map[string]any
+	var err error
+	if c.req.Op == op.ListBackups {
+		result, err = e.listBackups(ctx, c)
+	} else {
+		result, err = fileops.Read(ctx, c.scene())
+	}
 	if err != nil {
 		return e.fail(c, d, err)
 	}

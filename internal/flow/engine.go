@@ -52,6 +52,7 @@ type Engine struct {
 	keeper *undo.Keeper
 	sealer *preflight.Sealer
 	once   keyed // one call at a time for each request id
+	known  known
 	events events
 	drift  drift // marks pending cards whose facts moved
 	// audited names the journal's audit lines that the log has but a power cut may still take.

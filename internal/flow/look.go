@@ -23,7 +23,7 @@ func (e *Engine) look(ctx context.Context, c *call) error {
 		return e.lookBack(ctx, c)
 	}
 	depth := preflight.Shallow
-	if c.spec.Class == op.Destructive {
+	if c.deep() {
 		depth = preflight.Deep
 	}
 	if err := e.see(ctx, c, op.Subjects(c.args), depth); err != nil {
@@ -33,17 +33,29 @@ func (e *Engine) look(ctx context.Context, c *call) error {
 		c.facts.Planned, c.facts.ChangeBytes = true, 0
 		return nil
 	}
-	plan, err := fileops.NewPlan(ctx, c.scene())
+	scene, err := c.scene(), error(nil)
+	if c.req.Op == op.RollbackFile {
+		scene.Backup, err = e.backupOf(ctx, c, c.facts.Targets[0].Path)
+	}
+	var plan *fileops.Plan
+	if err == nil {
+		plan, err = fileops.NewPlan(ctx, scene)
+	}
 	if err != nil {
 		c.close()
 		return err
 	}
+	e.places(ctx, c, plan)
 	c.planned(plan)
 	return nil
 }
 
 func (e *Engine) see(ctx context.Context, c *call, subjects []op.Subject, depth preflight.Depth) error {
-	sight, err := preflight.Look(ctx, c.ws.Root, c.ws, subjects, depth)
+	var marks preflight.Marker
+	if !c.plain {
+		marks = c.ws
+	}
+	sight, err := preflight.Look(ctx, c.ws.Root, marks, subjects, depth)
 	if err != nil {
 		return err
 	}
@@ -115,6 +127,9 @@ func (e *Engine) spent(ctx context.Context, c *call, err error) error {
 // inItsRoot gives an undo that names no root that of its operation. Where there is none
 // that the caller may use, any of theirs will do: the answer is that it is unknown.
 func (e *Engine) inItsRoot(ctx context.Context, by op.Caller, req op.Request) op.Request {
+	if req.Op == op.RollbackFile {
+		return e.lastBackup(ctx, by, req)
+	}
 	if req.Op != op.Undo || req.Root != "" {
 		return req
 	}
@@ -176,7 +191,7 @@ func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force
 		}, e.slot)
 	}
 	for i, s := range steps {
-		if s.Do == op.RemoveDir {
+		if s.Do == op.RemoveDir || !s.Do.InTree() {
 			continue
 		}
 		is, seen := now[s.Path]

@@ -29,7 +29,7 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if err := c.plan.Stage(ctx, c.ws.Store, e.slot); err != nil {
 		return e.fail(c, d, err)
 	}
-	held, err := c.ws.Root.Hold(ctx, c.ws.Store, c.plan.Steps, rooted.HoldOptions{BreakLinks: c.plan.BreakLinks})
+	held, err := c.ws.Root.Hold(ctx, c.ws.Store, inTree(c.plan.Steps), rooted.HoldOptions{BreakLinks: c.plan.BreakLinks})
 	if err != nil {
 		c.plan.Unstage(c.ws.Store)
 		return e.fail(c, d, e.spent(ctx, c, c.drifted(err)))
@@ -39,7 +39,7 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	// From here on the caller's going away changes nothing: the intent and what follows
 	// from it are one.
 	ctx = context.WithoutCancel(ctx)
-	o := e.intent(c, d, approval, held.Steps())
+	o := e.intent(c, d, approval, filled(c.plan.Steps, held.Steps()))
 	if err := e.jrn.Begin(ctx, o); err != nil {
 		c.plan.Unstage(c.ws.Store)
 		return e.fail(c, d, err)
@@ -121,7 +121,7 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 	r.OperationID, r.EffectsExecuted = o.ID, true
 	r.Effects = effects(o.Steps, report.Kept)
 	r.UndoCredential = e.keeper.Credential(o)
-	r.Result = e.resultOf(c, report)
+	r.Result = e.resultOf(c, o, report)
 	if report.Weak {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "weak", Message: "no lease could be had on the file: a program that had it open may still write into the kept version"})
 	}
@@ -177,8 +177,14 @@ next:
 	return out
 }
 
-func (e *Engine) resultOf(c *call, report rooted.Report) any {
+func (e *Engine) resultOf(c *call, o journal.Operation, report rooted.Report) any {
 	if c.undoes == nil {
+		if id := backupID(c, o.Steps); id != "" && c.plan.Result != nil {
+			c.plan.Result["backup_id"] = id
+		}
+		if c.req.Op == op.DeleteFile {
+			c.plan.Result["undo_until"], c.plan.Result["freed_bytes"] = o.Expires.UTC().Format(time.RFC3339), 0
+		}
 		return c.plan.Result
 	}
 	restored := []string{}

@@ -51,7 +51,7 @@ func (e *Engine) entry(o journal.Operation) LogEntry {
 	switch {
 	case o.State == journal.Undone:
 		l.Undo = "consumed"
-	case o.State == journal.Committed && !e.cfg.Now().Before(o.Expires):
+	case o.State == journal.Committed && (o.Dropped || !e.cfg.Now().Before(o.Expires)):
 		l.Undo = "expired"
 	case o.State == journal.Committed:
 		l.Undo = "available"

@@ -20,7 +20,7 @@ func (e *Engine) recover(ctx context.Context, w *Workspace) error {
 		if o.Root != w.Key {
 			continue
 		}
-		settled, err := w.Root.Settle(ctx, w.Store, o.Steps)
+		settled, err := w.Root.Settle(ctx, w.Store, inTree(o.Steps))
 		if err != nil {
 			return err
 		}

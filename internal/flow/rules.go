@@ -31,6 +31,7 @@ func (e *Engine) judge(ctx context.Context, c *call, use bool) (op.Decision, err
 			return d, nil
 		}
 		err = e.jrn.UseRule(ctx, op.ID(d.GrantID), max(c.facts.ChangeBytes, 0))
+		e.known.forget()
 		if !errors.Is(err, op.NotAvailable) {
 			return d, err
 		}
@@ -48,7 +49,7 @@ func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.E
 	if e.trust != nil {
 		env.Trusted = e.trust.Current().For(c.by.Workflow, c.ws.Key, c.ws.Root.Dir(), c.req.Op, c.facts.Targets, c.destructiveParts())
 	}
-	rules, err := e.jrn.RulesFor(ctx, c.by.Token)
+	rules, err := e.known.rulesFor(c.by.Token, func() ([]journal.Rule, error) { return e.jrn.RulesFor(ctx, c.by.Token) })
 	if err != nil {
 		return env, err
 	}
@@ -228,7 +229,7 @@ func (e *Engine) SetMode(ctx context.Context, by op.Caller, s RuleSpec) (journal
 	}
 	for _, o := range old {
 		if o.Kind == journal.ModeRule && o.Session == r.Session && o.Root == r.Root {
-			if _, err := e.jrn.RevokeRule(ctx, o.ID, by.Name); err != nil {
+			if _, err := e.revoke(ctx, o.ID, by.Name); err != nil {
 				return r, err
 			}
 		}
@@ -288,6 +289,7 @@ func (e *Engine) tokenNamed(ctx context.Context, name string) (journal.Token, er
 }
 
 func (e *Engine) keepRule(ctx context.Context, r journal.Rule, event string) error {
+	defer e.known.forget()
 	if err := e.jrn.AddRule(ctx, r); err != nil {
 		return err
 	}
@@ -314,13 +316,18 @@ func (e *Engine) Rules(ctx context.Context, all bool) ([]journal.Rule, error) {
 
 // RevokeRule ends a rule; it counts from the next judgement on.
 func (e *Engine) RevokeRule(ctx context.Context, by op.Caller, id op.ID) (journal.Rule, error) {
-	r, err := e.jrn.RevokeRule(ctx, id, by.Name)
+	r, err := e.revoke(ctx, id, by.Name)
 	if err != nil {
 		return r, err
 	}
 	event := map[string]string{journal.GrantRule: "grant.revoked", journal.ModeRule: "mode.changed", journal.RememberedRule: "rule.revoked", journal.ProfileRule: "mode.changed"}[r.Kind]
 	e.tell(event, r)
 	return r, nil
+}
+
+func (e *Engine) revoke(ctx context.Context, id op.ID, by string) (journal.Rule, error) {
+	defer e.known.forget()
+	return e.jrn.RevokeRule(ctx, id, by)
 }
 
 // remembering makes the rule that an answer asked for: exactly this identity, for the one
@@ -376,7 +383,7 @@ func (e *Engine) endSessions(ctx context.Context) error {
 		switch {
 		case r.Revoked:
 		case r.Kind == journal.ModeRule || r.Kind == journal.GrantRule && r.Scope != "project":
-			if _, err := e.jrn.RevokeRule(ctx, r.ID, "restart"); err != nil {
+			if _, err := e.revoke(ctx, r.ID, "restart"); err != nil {
 				return err
 			}
 		case r.Kind == journal.GrantRule && r.Live(e.cfg.Now()):

@@ -27,6 +27,7 @@ func (h *Held) Apply(ctx context.Context) (Report, error) {
 	}
 	for _, a := range h.acts {
 		h.report.Weak = h.report.Weak || a.file >= 0 && !a.leased && a.step.Do != op.Move
+		h.s.forget(a.step.Slot) // from now on the slot is a pre-image, or empty
 	}
 	return h.report, nil
 }
@@ -201,7 +202,7 @@ func (h *Held) confirm(ctx context.Context) error {
 		}
 	}
 	if !h.last.IsZero() && slices.ContainsFunc(h.acts, func(a *act) bool { return a.leased }) {
-		time.Sleep(settleTime - time.Since(h.last))
+		pause(settleTime - time.Since(h.last))
 	}
 	h.guard("before lease check")
 	for _, a := range h.acts {

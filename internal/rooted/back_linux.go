@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -186,7 +185,7 @@ func unmake(at place, made Info, p op.Path) (string, error) {
 // workspace. Those bytes are theirs: the file gets a slot of its own, which nobody drops
 // with ours, unless the slot is an earlier step's pre-image and stays anyway.
 func (h *Held) keepIfWritten(ctx context.Context, a *act) (string, error) {
-	if a.oursInfo.Kind != op.File || a.step.After.Hash == "" {
+	if a.oursInfo.Kind != op.File || a.step.After.Hash == "" || a.torn {
 		return "", nil
 	}
 	fd, err := reopen(a.ours, unix.O_RDONLY)
@@ -195,7 +194,7 @@ func (h *Held) keepIfWritten(ctx context.Context, a *act) (string, error) {
 	}
 	defer closeFD(fd)
 	leased := lease(fd)
-	time.Sleep(settleTime)
+	pause(settleTime)
 	is, _, err := hashFD(ctx, fd, a.oursInfo.Size)
 	if err != nil {
 		return "", err

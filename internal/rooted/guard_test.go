@@ -233,6 +233,7 @@ func TestNewerDuringPutBack(t *testing.T) {
 
 // A change of mode or owner between Hold and the exchange is a change like any other.
 func TestForeignModeChange(t *testing.T) {
+	rootOnly(t)
 	for name, change := range map[string]func(b *bench){
 		"mode":  func(b *bench) { must(b.t, os.Chmod(b.path("ws/f"), 0o600)) },
 		"owner": func(b *bench) { must(b.t, os.Chown(b.path("ws/f"), 1000, 1000)) },

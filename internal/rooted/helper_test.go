@@ -62,6 +62,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// rootOnly skips, aloud, what only root can set up: mounts, owners, capabilities.
+func rootOnly(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: needs root for mounts, owners or capabilities")
+	}
+}
+
 // wants fails unless err is of the code; the empty code wants no error.
 func wants(t *testing.T, err error, code op.Code) {
 	t.Helper()

@@ -35,6 +35,7 @@ type act struct {
 	oursInfo Info
 	copied   bool // Hold made step.Copy
 	fresh    bool // what is staged was staged in this run, and is not the pre-image of another step
+	torn     bool // it stands empty after a crash: nobody's bytes are in it
 	done     bool // the rename happened
 	came     Info // what came out
 	gone     removed
@@ -61,8 +62,12 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 	if o.WaitWriter == 0 {
 		o.WaitWriter = defaultWait
 	}
-	if err := checkSteps(steps); err != nil {
+	if err := r.checkSteps(steps); err != nil {
 		return nil, err
+	}
+	if !s.features.Exchange {
+		return nil, op.Fail(op.NotAvailable, "this file system can neither exchange names nor refuse to replace, so nothing is changed safely here").
+			Do("use a root on ext4, XFS, Btrfs or tmpfs")
 	}
 	unlock, err := r.locks.lock(ctx, claims(steps))
 	if err != nil {
@@ -91,7 +96,7 @@ func newAct(step op.Step, i int, later bool) *act {
 }
 
 // checkSteps refuses lists that no plan of ours makes.
-func checkSteps(steps []op.Step) error {
+func (r *Root) checkSteps(steps []op.Step) error {
 	bad := func(s op.Step, why string) error { return op.Fail(op.Internal, "a step "+why).At(s.Path) }
 	for _, s := range steps {
 		slotted := s.Do == op.Swap || s.Do == op.Place || s.Do == op.Take
@@ -99,6 +104,10 @@ func checkSteps(steps []op.Step) error {
 		switch {
 		case s.Path == "" || s.Path == ".":
 			return op.Fail(op.InvalidPath, "the root itself is never replaced, moved or removed").At(s.Path)
+		case r.hides(s.Path) || s.To != "" && r.hides(s.To):
+			return outside(s.Path)
+		case s.Do != op.RemoveDir && r.holdsHidden(s.Path):
+			return op.Fail(op.OutsideWorkspace, "the daemon's own files lie below it").At(s.Path)
 		case slotted && checkSlot(s.Slot, len(keptSuffix)+2) != nil:
 			return bad(s, "has no usable slot")
 		case s.Do == op.Swap && s.Before.Kind != op.File:

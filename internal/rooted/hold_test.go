@@ -108,6 +108,7 @@ func TestApply(t *testing.T) {
 
 // What changed after it was looked at is refused, and the refusal changes nothing.
 func TestHoldDrift(t *testing.T) {
+	rootOnly(t)
 	rows := []struct {
 		name  string
 		drift func(b *bench)
@@ -407,6 +408,7 @@ func TestReadBack(t *testing.T) {
 }
 
 func TestRemoveDir(t *testing.T) {
+	rootOnly(t)
 	b := newBench(t, Options{})
 	b.write("ws/full/x", "x")
 	b.write("ws/file", "x")

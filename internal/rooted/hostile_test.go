@@ -45,6 +45,7 @@ var (
 // which it is replaced here. Its bytes are in the file or in the store afterwards, always,
 // and where they are in a pre-image that is found out.
 func TestHostileWriters(t *testing.T) {
+	rootOnly(t)
 	n := count(t, "HOLDPOINT_HOSTILE_N", 300)
 	naiveLost := 0
 	for _, side := range append(sides, "check then rename") {

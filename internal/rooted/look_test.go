@@ -232,6 +232,14 @@ func TestHide(t *testing.T) {
 		for _, p := range []op.Path{".own", ".own/x", ".own/none", "door/x"} {
 			wants(t, b.lookErr(p, true), op.OutsideWorkspace)
 		}
+		b.write("ws/deep/.mine/x", "x")
+		b.root.Hide("deep/.mine")
+		for _, s := range []op.Step{{Do: op.MakeDir, Path: ".own/y"}, {Do: op.Move, Path: "a", To: ".own/y"}, {Do: op.Take, Path: "deep", Slot: "s"}, {Do: op.Move, Path: "deep", To: "x"}} {
+			s.Before = op.State{Kind: op.Directory}
+			_, _, err := b.do(HoldOptions{}, s)
+			wants(t, err, op.OutsideWorkspace)
+		}
+		must(t, os.RemoveAll(b.path("ws/deep")))
 		_, err := b.look(".", true).Child(".own")
 		wants(t, err, op.OutsideWorkspace)
 		es, err := b.look(".", true).Entries(ctx())
@@ -475,6 +483,7 @@ func TestManifestMemo(t *testing.T) {
 
 // Mounts inside the root are refused, by id and not by device number.
 func TestMounts(t *testing.T) {
+	rootOnly(t)
 	both(t, func(t *testing.T, o Options) {
 		b := newBench(t, o)
 		b.write("OUT/secret", "secret")

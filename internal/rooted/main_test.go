@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		writerRole(os.Args[1], os.Args[2])
 	case "without lease":
 		withoutLeaseRole()
+	case "stranger":
+		strangerRole(os.Args[1])
 	case "cell":
 		cellRole(os.Args[1:])
 	}

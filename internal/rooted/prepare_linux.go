@@ -48,9 +48,6 @@ func (h *Held) prepare(ctx context.Context, a *act) (err error) {
 }
 
 func (h *Held) prepareSwap(ctx context.Context, a *act) error {
-	if !h.s.features.Exchange {
-		return op.Fail(op.NotAvailable, "this file system cannot exchange two names, so a file is not replaced safely here").At(a.step.Path)
-	}
 	if err := h.standing(ctx, a, true); err != nil {
 		return err
 	}
@@ -209,8 +206,9 @@ func (h *Held) staged(ctx context.Context, a *act) (err error) {
 		return op.Fail(op.StateCorrupt, "another thing is in the slot than was staged").At(a.step.Path)
 	}
 	a.step.Inode = a.oursInfo.Ino
-	a.fresh = h.s.isFresh(a.step.Slot, a.oursInfo)
-	if a.fresh || a.step.After.Hash == "" {
+	var untouched bool
+	a.fresh, untouched = h.s.isFresh(a.step.Slot, a.oursInfo)
+	if untouched || a.step.After.Hash == "" {
 		return nil
 	}
 	n := &Node{Path: a.step.Path, Info: a.oursInfo, in: h.s.in, parent: none, self: a.ours}

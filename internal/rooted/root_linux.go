@@ -3,6 +3,7 @@ package rooted
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -114,16 +115,14 @@ func (r *Root) Hide(p op.Path) {
 func (r *Root) hides(p op.Path) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return hiddenIn(r.hidden, p)
+	return slices.ContainsFunc(r.hidden, p.Within)
 }
 
-func hiddenIn(hidden []op.Path, p op.Path) bool {
-	for _, h := range hidden {
-		if p.Within(h) {
-			return true
-		}
-	}
-	return false
+// holdsHidden reports whether something hidden lies below p.
+func (r *Root) holdsHidden(p op.Path) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.ContainsFunc(r.hidden, func(h op.Path) bool { return h.Within(p) })
 }
 
 // Check reports whether the root's name still leads to the directory held open.

@@ -198,7 +198,7 @@ func TestSettleStates(t *testing.T) {
 			s := swapped(b)
 			must(b.t, os.Truncate(b.path("ws/f"), 0))
 			return s
-		}, conflicts: 1 + 1, file: "old", slot: ""}, // empty is also what a foreign truncation leaves: it is kept
+		}, conflicts: 1, file: "old", slot: "", left: []string{"s1"}},
 		{name: "the pre-image is gone", make: func(b *bench) []op.Step {
 			s := swapped(b)
 			must(b.t, b.st.Drop("s1"))

@@ -44,6 +44,7 @@ func meta(t *testing.T, path string) (Info, map[string]string) {
 // A new version of a file has its mode, owner, ACL and attributes, and going back too
 // (data cases 25, 26, 30, 31a).
 func TestStageKeepsMetadata(t *testing.T) {
+	rootOnly(t)
 	defer unix.Umask(unix.Umask(0o022))
 	rows := []struct {
 		name string
@@ -120,6 +121,7 @@ func TestStageKeepsMetadata(t *testing.T) {
 
 // What cannot be carried is named before anything changes.
 func TestStageMetadataLoss(t *testing.T) {
+	rootOnly(t)
 	b := onDisk(t, Options{})
 	top := "/dev/shm"
 	dir, err := os.MkdirTemp(top, "rooted")
@@ -141,6 +143,7 @@ func TestStageMetadataLoss(t *testing.T) {
 }
 
 func TestStageFrozen(t *testing.T) {
+	rootOnly(t)
 	b := onDisk(t, Options{})
 	b.write("ws/f", "old")
 	out, err := exec.Command("chattr", "+i", b.path("ws/f")).CombinedOutput()
@@ -161,6 +164,7 @@ func TestStageFrozen(t *testing.T) {
 
 // New files are what a plain create makes (data case 27).
 func TestStageCreate(t *testing.T) {
+	rootOnly(t)
 	defer unix.Umask(unix.Umask(0))
 	b := onDisk(t, Options{})
 	must(t, os.Mkdir(b.path("ws/acl"), 0o755))
@@ -239,6 +243,7 @@ func TestStageFailures(t *testing.T) {
 
 // A full disk leaves the file as it was and nothing in the store (data case 33).
 func TestStageNoSpace(t *testing.T) {
+	rootOnly(t)
 	dir := t.TempDir()
 	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=96k"))
 	defer unix.Unmount(dir, unix.MNT_DETACH)
@@ -297,6 +302,7 @@ func TestStageCopy(t *testing.T) {
 }
 
 func TestStore(t *testing.T) {
+	rootOnly(t)
 	b := onDisk(t, Options{})
 	if f := b.st.Features(); !f.Exchange || !f.Lease || !f.TmpFile {
 		t.Errorf("features %+v", f)

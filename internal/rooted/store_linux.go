@@ -22,7 +22,7 @@ type Store struct {
 	features Features
 
 	mu    sync.Mutex
-	fresh map[string]Info // guarded by mu; staged in this run and not looked at since
+	fresh map[string]Info // guarded by mu; staged in this run, by no step that stands
 }
 
 // OpenStore makes the folder if need be. It answers cross_device where renames between it
@@ -206,10 +206,11 @@ func (s *Store) forget(slot string) {
 	delete(s.fresh, slot)
 }
 
-// isFresh reports whether the slot still holds, unwritten, what this run staged there.
-func (s *Store) isFresh(slot string, now Info) bool {
+// isFresh reports whether the slot still holds what this run staged there, for a step that
+// has not stood yet, and whether nobody touched it since.
+func (s *Store) isFresh(slot string, now Info) (fresh, untouched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, known := s.fresh[slot]
-	return known && was.untouched(now)
+	return known && was.same(now), known && was.untouched(now)
 }

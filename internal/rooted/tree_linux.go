@@ -162,11 +162,19 @@ func (s seen) holds(now Info) bool {
 }
 
 func (n *Node) manifest(ctx context.Context, old memo) (Manifest, memo, error) {
+	return n.manifestOf(ctx, old, nil)
+}
+
+// manifestOf leaves out what without, which may be nil, names by its path below n.
+func (n *Node) manifestOf(ctx context.Context, old memo, without func(below string) bool) (Manifest, memo, error) {
 	h, m, now := newManifestHash(), Manifest{}, memo{}
 	err := n.Tree(ctx, func(p op.Path, info Info, node func() (*Node, error)) error {
 		below := string(p)[len(n.Path)+1:]
 		if n.Path == "." {
 			below = string(p)
+		}
+		if without != nil && without(below) {
+			return fs.SkipDir
 		}
 		var content op.Digest
 		switch info.Kind {

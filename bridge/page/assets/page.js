@@ -1,0 +1,500 @@
+// The page: who is signed in, what is listed, what is open. The token lives in this
+// closure and nowhere else.
+'use strict';
+
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const pageSize = 100;
+  const S = { token: '', cards: new Map(), next: 0, total: 0, selected: new Set(), seen: 0, stream: null, open: '', view: null, fresh: [], ops: [] };
+
+  // ---- the API
+
+  class Refused extends Error {
+    constructor(status, body) {
+      const e = (body && body.error) || {};
+      super(e.message || 'the daemon answered ' + status);
+      this.code = e.code || ''; this.hint = e.hint || ''; this.status = status; this.body = body || {};
+    }
+  }
+
+  async function api(path, body, method) {
+    const r = await fetch(path, {
+      method: method || (body ? 'POST' : 'GET'), credentials: 'omit', cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer',
+      headers: Object.assign({ Accept: 'application/json' }, S.token ? { Authorization: 'Bearer ' + S.token } : {}, body ? { 'Content-Type': 'application/json' } : {}),
+      body: body ? JSON.stringify(body) : undefined,
+    });
+    let out = null;
+    try { out = await r.json(); } catch (e) { /* no body is told by the status */ }
+    if (r.status === 401 && S.token) signOut('Your session is over. Sign in again.');
+    if (!r.ok && !(out && out.status)) throw new Refused(r.status, out);
+    return out;
+  }
+
+  const words = (e) => visible(e.code ? e.code + ': ' + e.message + (e.hint ? '. ' + e.hint : '') : e.message);
+  function say(text) { $('say').textContent = ''; setTimeout(() => { $('say').textContent = text; }, 20); }
+
+  // ---- signing in
+
+  $('login-form').addEventListener('submit', async (e) => {
+    e.preventDefault();
+    const box = $('passphrase'), button = e.target.querySelector('button');
+    $('login-error').textContent = '';
+    button.disabled = true;
+    try {
+      const got = await api('/v1/login', { passphrase: box.value });
+      S.token = got.token;
+      box.value = '';
+      await begin();
+    } catch (err) {
+      $('login-error').textContent = words(err);
+      box.select();
+    } finally { button.disabled = false; }
+  });
+
+  async function begin() {
+    $('login').hidden = true;
+    for (const id of ['desk', 'tabs', 'live', 'keys', 'leave']) $(id).hidden = false;
+    await reload();
+    listen();
+    route();
+  }
+
+  function signOut(text) {
+    S.token = '';
+    if (S.stream) S.stream.abort();
+    S.cards.clear(); S.selected.clear(); S.view = null;
+    $('list').replaceChildren(); $('detail').replaceChildren();
+    for (const id of ['desk', 'tabs', 'live', 'keys', 'leave']) $(id).hidden = true;
+    $('login').hidden = false;
+    $('login-error').textContent = text || '';
+    $('passphrase').focus();
+  }
+  $('leave').addEventListener('click', () => signOut('Signed out.'));
+
+  // ---- the list
+
+  async function reload() {
+    const got = await api('/v1/approvals?state=pending&limit=' + pageSize);
+    S.cards = new Map(got.approvals.map((c) => [c.id, c]));
+    S.next = got.next || 0;
+    S.total = got.total ?? got.approvals.length;
+    for (const id of S.selected) if (!S.cards.has(id)) S.selected.delete(id);
+    if (!onHistory()) drawList();
+  }
+
+  async function more() {
+    $('more').disabled = true;
+    try {
+      const got = await api('/v1/approvals?state=pending&limit=' + pageSize + '&next=' + S.next);
+      S.next = got.next || 0;
+      S.total = got.total ?? S.total;
+      for (const c of got.approvals) { S.cards.set(c.id, c); $('list').append(listRow(c, false, select)); }
+      tally();
+    } catch (e) { say(words(e)); } finally { $('more').disabled = false; }
+  }
+  $('more').addEventListener('click', () => (onHistory() ? moreHistory() : more()));
+
+  function drawList() {
+    const list = $('list');
+    list.replaceChildren();
+    for (const c of S.cards.values()) list.append(listRow(c, S.selected.has(c.id), select));
+    $('list-title').textContent = 'Waiting for a person';
+    tally();
+    current();
+  }
+
+  function tally() {
+    S.total = Math.max(S.total, S.cards.size);
+    $('count').textContent = S.total.toLocaleString('en');
+    document.title = (S.total ? '(' + S.total + ') ' : '') + 'Holdpoint review';
+    if (onHistory()) return;
+    $('empty').hidden = S.total > 0;
+    $('empty').textContent = 'Nothing waits. New requests appear here by themselves.';
+    const rest = S.total - S.cards.size;
+    $('more').hidden = !(S.next && rest > 0);
+    $('more').textContent = 'Show ' + Math.min(pageSize, rest) + ' more (' + rest.toLocaleString('en') + ' not shown)';
+    $('together').hidden = S.selected.size < 2;
+    $('together').textContent = 'Review ' + S.selected.size + ' together';
+  }
+
+  function select(id, on) { if (on) S.selected.add(id); else S.selected.delete(id); tally(); }
+  $('together').addEventListener('click', () => { location.hash = '#/together/' + [...S.selected].map(encodeURIComponent).join(','); });
+
+  function current() {
+    for (const a of document.querySelectorAll('#list a[aria-current]')) a.removeAttribute('aria-current');
+    const row = S.open && $('row-' + S.open);
+    if (row) row.querySelector('a').setAttribute('aria-current', 'true');
+  }
+
+  function drop(id) {
+    if (S.cards.delete(id)) S.total--;
+    else if (S.total > 0) S.total--;
+    S.selected.delete(id);
+    const row = !onHistory() && $('row-' + id);
+    if (row) {
+      const next = row.contains(document.activeElement) && (row.nextElementSibling || row.previousElementSibling);
+      row.remove();
+      if (next) next.querySelector('a').focus();
+    }
+    tally();
+  }
+
+  function put(card) {
+    const known = S.cards.has(card.id);
+    S.cards.set(card.id, card);
+    if (onHistory()) return;
+    const row = listRow(card, S.selected.has(card.id), select);
+    const old = known && $('row-' + card.id);
+    if (old) old.replaceWith(row); else $('list').append(row);
+    current();
+  }
+
+  // ---- what happens while the page is open
+
+  async function listen() {
+    if (S.stream) S.stream.abort();
+    const stop = S.stream = new AbortController();
+    let wait = 500;
+    while (!stop.signal.aborted && S.token) {
+      try {
+        const headers = { Authorization: 'Bearer ' + S.token, Accept: 'text/event-stream' };
+        if (S.seen) headers['Last-Event-ID'] = String(S.seen);
+        const r = await fetch('/v1/events', { headers, credentials: 'omit', cache: 'no-store', signal: stop.signal, referrerPolicy: 'no-referrer' });
+        if (r.status === 401) return signOut('Your session is over. Sign in again.');
+        if (!r.ok) throw new Error('no stream');
+        $('live').textContent = 'live'; $('live').className = 'live on';
+        wait = 500;
+        await follow(r.body.getReader());
+      } catch (e) { if (stop.signal.aborted) return; }
+      $('live').textContent = 'reconnecting'; $('live').className = 'live';
+      await new Promise((done) => setTimeout(done, wait));
+      wait = Math.min(wait * 2, 10000);
+      if (!stop.signal.aborted && S.token) try { await reload(); if (S.open) await refresh(); } catch (e) { /* the next turn tries again */ }
+    }
+  }
+
+  async function follow(reader) {
+    const decode = new TextDecoder();
+    let rest = '';
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      rest += decode.decode(value, { stream: true });
+      let end;
+      while ((end = rest.indexOf('\n\n')) >= 0) {
+        const block = rest.slice(0, end);
+        rest = rest.slice(end + 2);
+        const ev = { event: '', data: '' };
+        for (const line of block.split('\n')) {
+          const m = line.match(/^(id|event|data): ?(.*)$/);
+          if (m) ev[m[1]] = m[2];
+        }
+        if (ev.id) S.seen = Number(ev.id);
+        if (ev.data) try { happened(ev.event, JSON.parse(ev.data).data || {}); } catch (e) { /* not ours to read */ }
+      }
+    }
+  }
+
+  let flushing = 0;
+  function happened(kind, data) {
+    const id = data.approval_id;
+    if (kind === 'approval.requested') {
+      S.fresh.push(id);
+      if (!flushing) flushing = setTimeout(arrive, 150);
+    } else if (kind === 'approval.answered' || kind === 'approval.expired') {
+      if (data.state !== 'pending') drop(id);
+      shown(id);
+    } else if (kind === 'pins.drifted') {
+      const card = S.cards.get(id);
+      if (card) put(Object.assign({}, card, { drifted: data.drifted ? 'changed since this was asked' : '' }));
+      shown(id);
+    } else if (kind === 'operation.done' || kind === 'operation.undone') {
+      if (onHistory()) { clearTimeout(happened.later); happened.later = setTimeout(history, 300); }
+    }
+  }
+
+  // shown reads an open card anew, unless this page is just answering it.
+  function shown(id) {
+    const one = S.view && S.view.ids && S.view.ids.includes(id);
+    if (one && !S.view.busy) { clearTimeout(shown.later); shown.later = setTimeout(refresh, 60); }
+  }
+
+  // arrive takes in what was requested: a few one by one, a flood by the list itself.
+  async function arrive() {
+    const ids = S.fresh.splice(0).filter((id) => !S.cards.has(id));
+    flushing = 0;
+    if (!ids.length) return;
+    if (S.next || ids.length > 8) {
+      if (S.next) { S.total += ids.length; tally(); } else await reload().catch(() => {});
+    } else {
+      for (const id of ids) {
+        try {
+          const v = await api('/v1/approvals/' + encodeURIComponent(id));
+          if (v.state === 'pending' && v.card) { S.total++; put(v.card); }
+        } catch (e) { /* gone again */ }
+      }
+      tally();
+    }
+    say(ids.length === 1 ? 'A new card waits.' : ids.length + ' new cards wait.');
+  }
+
+  // ---- one card, or several
+
+  async function openCards(ids) {
+    S.open = ids.length === 1 ? ids[0] : '';
+    current();
+    const view = S.view = { ids, busy: false };
+    const detail = $('detail');
+    document.body.classList.add('reading');
+    try {
+      const views = await Promise.all(ids.map((id) => api('/v1/approvals/' + encodeURIComponent(id))));
+      if (S.view !== view) return;
+      view.views = views;
+      drawCards(view);
+      const h = detail.querySelector('h2');
+      if (h) h.focus();
+    } catch (e) {
+      if (S.view === view) detail.replaceChildren(back(), el('p', { class: 'note bad', role: 'alert' }, words(e)));
+    }
+  }
+
+  function back() { return el('p', { class: 'back' }, el('a', { href: onHistory() ? '#/history' : '#/' }, '← Back to the list')); }
+
+  function drawCards(view) {
+    const open = view.views.filter((v) => v.state === 'pending' && v.card);
+    const parts = [back()];
+    if (view.views.length > 1) parts.push(el('h2', { class: 'many', tabindex: '-1' }, plural(view.views.length, 'card') + ' to answer together'));
+    for (const v of view.views) {
+      if (v.card) parts.push(showCard(v.card));
+      if (v.state !== 'pending' || (v.card && (v.card.approved_by || []).length)) parts.push(answered(v));
+    }
+    if (open.length) {
+      const form = answerForm(open.map((v) => v.card), (word, note, remember) => answer(view, open, word, note, remember));
+      if (open.length === 1) {
+        form.reach = async () => {
+          try {
+            const r = await api('/v1/approvals/' + encodeURIComponent(open[0].id) + '/reach');
+            return 'Of the requests so far it would have let ' + r.covered + ' through' + (r.rejected ? ', ' + r.rejected + ' of them rejected by a person.' : '.');
+          } catch (e) { return words(e); }
+        };
+      }
+      parts.push(form);
+    }
+    $('detail').replaceChildren(...parts);
+  }
+
+  // refresh reads what is open anew and keeps the words that were typed.
+  async function refresh() {
+    const view = S.view;
+    if (!view || !view.ids || view.busy) return;
+    try {
+      const views = await Promise.all(view.ids.map((id) => api('/v1/approvals/' + encodeURIComponent(id))));
+      if (S.view !== view || view.busy) return;
+      const typed = $('words') ? $('words').value : '';
+      const was = view.views ? view.views.map((v) => v.state).join() : '';
+      view.views = views;
+      drawCards(view);
+      if ($('words')) $('words').value = typed;
+      if (was && was !== views.map((v) => v.state).join()) say('The open card is ' + (stateWords[views[0].state] || views[0].state) + '.');
+      else if (views.some((v) => v.card && v.card.drifted)) say('The open card has changed since it was asked.');
+    } catch (e) { /* the next event tries again */ }
+  }
+
+  async function answer(view, open, word, note, remember) {
+    view.busy = true;
+    let wrong = '';
+    for (const v of open) {
+      try {
+        const got = await api('/v1/approvals/' + encodeURIComponent(v.id) + '/answer', { answer: word, note, remember, shown_digest: v.card.shown_digest });
+        Object.assign(v, got);
+      } catch (e) {
+        if (e.body && e.body.approval) { Object.assign(v, e.body.approval); say('Somebody answered first.'); } else { wrong = wrong || words(e); }
+      }
+      if (v.state !== 'pending') drop2(v.id);
+    }
+    view.busy = false;
+    if (wrong && open.every((v) => v.state === 'pending')) return wrong;
+    if (S.view === view) {
+      drawCards(view);
+      const told = $('detail').querySelector('[role=status]');
+      if (told) { told.tabIndex = -1; told.focus(); }
+    }
+    return wrong;
+  }
+
+  // drop2 takes an answered card off the list unless its event has done so.
+  function drop2(id) { if (S.cards.has(id)) drop(id); }
+
+  // ---- history and undo
+
+  function onHistory() { return /^#\/(history|operations\/)/.test(location.hash); }
+
+  async function history() {
+    const got = await api('/v1/operations?limit=' + pageSize);
+    S.ops = got.operations || [];
+    S.opsNext = got.next || 0;
+    if (!onHistory()) return;
+    $('list-title').textContent = 'What was done, newest first';
+    $('list').replaceChildren(...S.ops.map(operationRow));
+    $('empty').hidden = S.ops.length > 0;
+    $('empty').textContent = 'Nothing was changed yet.';
+    $('together').hidden = true;
+    $('more').hidden = !S.opsNext;
+    $('more').textContent = 'Show more';
+    current();
+  }
+
+  async function moreHistory() {
+    const got = await api('/v1/operations?limit=' + pageSize + '&next=' + S.opsNext);
+    S.opsNext = got.next || 0;
+    $('list').append(...(got.operations || []).map(operationRow));
+    $('more').hidden = !S.opsNext;
+  }
+
+  const undoWords = { available: 'can be undone', consumed: 'undone', expired: 'undo expired', none: '' };
+
+  function operationRow(o) {
+    const paths = o.paths || [];
+    return el('li', { id: 'row-' + o.id }, el('a', { href: '#/operations/' + encodeURIComponent(o.id), class: 'row' },
+      el('span', { class: 'title' }, visible(o.op) + (o.undoes ? ' of ' + visible(o.undoes) : '')),
+      el('span', { class: 'line' }, marked(paths[0] || ''), paths.length > 1 ? ' and ' + (paths.length - 1) + ' more' : ''),
+      el('span', { class: 'meta' }, undoWords[o.undo] ? badge(undoWords[o.undo], o.undo === 'available' ? 'good' : 'calm') : null,
+        el('span', null, visible(o.agent)), el('span', null, ago(o.time, Date.now())))));
+  }
+
+  async function openOperation(id) {
+    S.open = id; S.view = { op: id };
+    const view = S.view;
+    document.body.classList.add('reading');
+    current();
+    try {
+      const d = await api('/v1/operations/' + encodeURIComponent(id));
+      if (S.view === view) drawOperation(d);
+    } catch (e) { $('detail').replaceChildren(back(), el('p', { class: 'note bad', role: 'alert' }, words(e))); }
+  }
+
+  function drawOperation(d) {
+    const o = d.operation;
+    const list = el('ul', { class: 'items' });
+    chunked(list, d.effects || [], (f) => (f === null ? el('li') : el('li', null, el('strong', null, visible(f.change)), ' ', marked(f.path), f.to ? [' → ', marked(f.to)] : null)), 'effect', 20, 5);
+    const error = el('div');
+    const buttons = el('div', { class: 'buttons' });
+    const undo = async (force) => {
+      for (const b of buttons.children) b.disabled = true;
+      let r;
+      try { r = await api('/v1/undo', { operation_id: o.id, force }); } catch (e) { r = { status: 'failed', error: e }; }
+      if (r.status === 'done') { say('Undone.'); await openOperation(o.id); await history(); return; }
+      const e = r.error || { code: r.status, message: 'it was not undone' };
+      error.replaceChildren(el('p', { class: 'note bad', role: 'alert' }, words(e), e.path ? [' ', el('code', null, marked(e.path))] : null));
+      for (const b of buttons.children) b.disabled = false;
+      if (e.code === 'undo_conflict' && !force && !$('force')) {
+        buttons.append(el('button', { type: 'button', class: 'danger', id: 'force', onclick: () => undo(true) }, 'Undo anyway; the later version is kept and can be brought back'));
+      }
+    };
+    if (o.undo === 'available') {
+      const ask = el('button', { type: 'button', class: 'primary', id: 'undo' }, 'Undo: ' + visible(o.op));
+      ask.addEventListener('click', () => {
+        const yes = el('button', { type: 'button', class: 'primary danger', id: 'undo-yes', onclick: () => undo(false) }, 'Yes, put it back as it was');
+        const no = el('button', { type: 'button', onclick: () => { buttons.replaceChildren(ask); ask.focus(); } }, 'Not yet');
+        buttons.replaceChildren(yes, no);
+        no.focus();
+      });
+      buttons.append(ask);
+    }
+    const rows = [['Operation', o.id], ['When', new Date(o.time).toLocaleString()], ['Asked by', [o.agent, o.session && 'session ' + o.session].filter(Boolean).join(', ')],
+      ['Decided', o.reason], ['Approved as', o.approval_id], ['Undoes', o.undoes], ['Undone by', o.undone_by], ['Undo', (undoWords[o.undo] || 'none') + (o.undo === 'available' ? ' until ' + new Date(o.expires_at).toLocaleDateString() : '')]];
+    const title = el('h2', { tabindex: '-1' }, visible(o.op) + ': ' + plural((d.effects || []).length, 'effect'));
+    $('detail').replaceChildren(back(), el('article', { class: 'card' }, el('header', null, title),
+      el('section', { 'aria-label': 'Effects' }, el('h3', null, 'What changed'), list), showDiff(visible(d.diff, true)) || '',
+      el('dl', { class: 'facts' }, rows.filter((r) => r[1]).map((r) => el('div', null, el('dt', null, r[0]), el('dd', null, marked(r[1])))))), error, buttons);
+    title.focus();
+  }
+
+  // ---- where the address points
+
+  async function route() {
+    if (!S.token) return;
+    const at = location.hash;
+    for (const [id, on] of [['tab-waiting', !onHistory()], ['tab-history', onHistory()]]) {
+      if (on) $(id).setAttribute('aria-current', 'page'); else $(id).removeAttribute('aria-current');
+    }
+    const m = at.match(/^#\/(approvals|together|operations)\/(.+)$/);
+    const mode = onHistory() ? 'history' : 'waiting';
+    if (mode !== S.mode) { S.mode = mode; if (mode === 'history') await history().catch((e) => say(words(e))); else drawList(); }
+    if (m && m[1] === 'operations') return openOperation(decodeURIComponent(m[2]));
+    if (m) return openCards(m[2].split(',').map(decodeURIComponent));
+    S.open = ''; S.view = null;
+    document.body.classList.remove('reading');
+    $('detail').replaceChildren(el('p', { class: 'empty' }, onHistory() ? 'Choose an operation to see what it changed.' : 'Choose a card to read it.'));
+    current();
+  }
+  window.addEventListener('hashchange', route);
+
+  setInterval(() => {
+    const now = Date.now();
+    for (const t of document.querySelectorAll('[data-until]')) {
+      const ms = Date.parse(t.dataset.until) - now;
+      t.textContent = left(t.dataset.until, now);
+      t.classList.toggle('soon', ms < 300000);
+    }
+  }, 1000);
+
+  // ---- keys
+
+  function step(by) {
+    const rows = [...document.querySelectorAll('#list a.row')];
+    if (!rows.length) return;
+    let at = rows.indexOf(document.activeElement);
+    if (at < 0) at = rows.findIndex((a) => a.hasAttribute('aria-current'));
+    const to = rows[Math.min(rows.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
+    to.focus();
+    to.scrollIntoView({ block: 'nearest' });
+  }
+
+  const press = {
+    j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1),
+    x: () => {
+      const li = document.activeElement.closest && document.activeElement.closest('#list li');
+      const box = (li || (S.open && $('row-' + S.open)) || document.createElement('i')).querySelector('input');
+      if (box) { box.checked = !box.checked; select(box.closest('li').id.slice(4), box.checked); }
+    },
+    t: () => { if (S.selected.size > 1) $('together').click(); },
+    a: () => { const b = $('confirm') && !$('confirm').closest('[hidden]') ? $('not-yet') : $('approve'); if (b) b.focus(); },
+    r: () => { if ($('words')) $('words').focus(); },
+    u: () => { if ($('undo')) $('undo').focus(); },
+    d: () => { const b = document.querySelector('[data-key=d]'); if (b) b.click(); },
+    e: () => { const d = document.querySelector('details[data-key=e]'); if (d) d.open = !d.open; },
+    h: () => { location.hash = '#/history'; }, w: () => { location.hash = '#/'; },
+    Escape: () => { location.hash = onHistory() ? '#/history' : '#/'; },
+    '?': () => $('help').showModal(),
+  };
+  document.addEventListener('keydown', (e) => {
+    if (!S.token || e.ctrlKey || e.metaKey || e.altKey || $('help').open) return;
+    const typing = /^(TEXTAREA|SELECT)$/.test(e.target.tagName) || (e.target.tagName === 'INPUT' && e.target.type !== 'checkbox');
+    if (typing) {
+      if (e.key === 'Escape') e.target.blur();
+      return;
+    }
+    if (e.key.startsWith('Arrow') && e.target.closest('.scroll, pre')) return; // scrolls there
+    const act = press[e.key];
+    if (act) { e.preventDefault(); act(); }
+  });
+  $('keys').addEventListener('click', () => $('help').showModal());
+
+  // ---- light and dark
+
+  const themes = ['auto', 'light', 'dark'];
+  function theme(t) {
+    if (t === 'auto') document.documentElement.removeAttribute('data-theme'); else document.documentElement.dataset.theme = t;
+    $('theme').textContent = 'Theme: ' + t;
+    try { localStorage.setItem('theme', t); } catch (e) { /* kept for this page only */ }
+    S.theme = t;
+  }
+  $('theme').addEventListener('click', () => theme(themes[(themes.indexOf(S.theme) + 1) % 3]));
+  let kept = 'auto';
+  try { kept = localStorage.getItem('theme'); } catch (e) { /* none is kept */ }
+  theme(themes.includes(kept) ? kept : 'auto');
+
+  $('login').hidden = false;
+  $('passphrase').focus();
+})();

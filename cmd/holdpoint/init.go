@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"holdpoint/op"
+)
+
+func initCommand(a *app) *cobra.Command {
+	var write, check bool
+	names := clientNames()
+	c := &cobra.Command{Use: "init " + strings.Join(names, "|") + " [--write] [--check]", Short: "Show, write or check a client's settings", Args: oneArg("a client: " + strings.Join(names, ", ")),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if write && check {
+				return usagef("give --write or --check, not both")
+			}
+			if !slices.Contains(names, args[0]) {
+				return usagef("no client %q is known; the clients are %s", line(args[0]), strings.Join(names, ", "))
+			}
+			s := settingsOf(args[0], a.entry(), workingDir())
+			switch {
+			case check:
+				return a.checkClient(s)
+			case write:
+				return a.writeClient(s)
+			}
+			return a.showClient(s)
+		}}
+	c.Flags().BoolVar(&write, "write", false, "write them; what is there already is kept")
+	c.Flags().BoolVar(&check, "check", false, "only tell which are there")
+	return c
+}
+
+// entry is how a client starts this program: by its name where the path leads to it.
+func (a *app) entry() string {
+	self, err := os.Executable()
+	if err != nil {
+		return "holdpoint"
+	}
+	if found, err := exec.LookPath("holdpoint"); err == nil && sameFile(found, self) {
+		return "holdpoint"
+	}
+	return self
+}
+
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+func workingDir() string {
+	d, err := canonicalDir(".")
+	if err != nil {
+		return "."
+	}
+	return d
+}
+
+func (a *app) fileOf(s setting) string {
+	if rest, ok := strings.CutPrefix(s.file, "~/"); ok {
+		return filepath.Join(a.Env("HOME"), rest)
+	}
+	return s.file
+}
+
+func (a *app) showClient(list []setting) error {
+	if a.json {
+		out := []map[string]any{}
+		for _, s := range list {
+			out = append(out, map[string]any{"file": a.fileOf(s), "why": s.why, "content": s.rendered()})
+		}
+		a.printJSON(out)
+		return nil
+	}
+	for _, s := range list {
+		fmt.Fprintf(a.Out, "# %s: %s\n%s\n", a.fileOf(s), s.why, s.rendered())
+	}
+	fmt.Fprintln(a.Out, "# --write puts this in place, --check tells what is missing. What a client cannot be told in a file is in docs/mcp.md.")
+	return a.firstReviewer()
+}
+
+// writeClient puts the settings in place. Each file is read before any is written, so
+// that one that cannot be changed safely changes none.
+func (a *app) writeClient(list []setting) error {
+	content := make([][]byte, len(list))
+	for i, s := range list {
+		old, err := readSmall(a.fileOf(s))
+		if err != nil && !notExist(err) {
+			return op.Fail(op.IOError, a.fileOf(s)+" cannot be read").Because(err)
+		}
+		if content[i], err = s.merged(old); err != nil {
+			return op.Fail(op.InvalidDocument, a.fileOf(s)+" cannot be changed safely: "+err.Error()).
+				Do("put this into it by hand:\n" + s.rendered())
+		}
+	}
+	for i, s := range list {
+		if err := a.replaceFile(a.fileOf(s), content[i]); err != nil {
+			return err
+		}
+	}
+	if err := a.firstReviewer(); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out, "Restart the client, ask for a change, then look with holdpoint log; holdpoint review list shows what waits for you.")
+	return nil
+}
+
+// replaceFile writes a file of the user's by a rename, and keeps what was there beside it.
+func (a *app) replaceFile(name string, content []byte) error {
+	old, err := readSmall(name)
+	if err == nil && string(old) == string(content) {
+		fmt.Fprintf(a.Out, "%s is right already\n", line(name))
+		return nil
+	}
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(name); err == nil {
+		mode = info.Mode().Perm()
+		if err := os.WriteFile(name+".before-holdpoint", old, mode); err != nil {
+			return op.Fail(op.IOError, name+" cannot be kept").Because(err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return op.Fail(op.IOError, filepath.Dir(name)+" cannot be made").Because(err)
+	}
+	target, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		target = name
+	}
+	tmp := target + ".new-holdpoint"
+	if err := os.WriteFile(tmp, content, mode); err == nil {
+		err = os.Rename(tmp, target)
+		if err == nil {
+			fmt.Fprintf(a.Out, "wrote %s\n", line(name))
+			return nil
+		}
+	}
+	os.Remove(tmp)
+	return op.Fail(op.IOError, name+" cannot be written")
+}
+
+func (a *app) checkClient(list []setting) error {
+	missing := 0
+	for _, s := range list {
+		old, err := readSmall(a.fileOf(s))
+		if err != nil && !notExist(err) {
+			return op.Fail(op.IOError, a.fileOf(s)+" cannot be read").Because(err)
+		}
+		state := "ok      "
+		if lacks := s.lacks(old); lacks != "" {
+			state, missing = "missing ", missing+1
+			fmt.Fprintf(a.Out, "%s %s: %s (%s)\n", state, line(a.fileOf(s)), s.why, line(lacks))
+			continue
+		}
+		fmt.Fprintf(a.Out, "%s %s: %s\n", state, line(a.fileOf(s)), s.why)
+	}
+	if missing > 0 {
+		return op.Fail(op.NotFound, fmt.Sprintf("%d of %d settings are missing", missing, len(list))).Do("put them in place with --write")
+	}
+	return nil
+}

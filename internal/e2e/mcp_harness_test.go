@@ -1,0 +1,179 @@
+//go:build mcpsdk
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// mcpVersions are the protocol versions that are promised.
+var mcpVersions = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
+
+// tools is one MCP client of a daemon, by the official Go SDK.
+type tools struct {
+	*sdk.ClientSession
+	t   testing.TB
+	cmd *exec.Cmd
+}
+
+// stdio starts `holdpoint mcp` for a client.
+func (d *daemon) stdio(version string, opts *sdk.ClientOptions, args ...string) *tools {
+	d.t.Helper()
+	cmd := exec.Command(binary, append([]string{"mcp"}, args...)...)
+	cmd.Env, cmd.Dir = d.environ(), d.Root
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	c, err := connectTo(&sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, version, opts)
+	if err != nil {
+		d.t.Fatalf("%v\n%s\n%s", err, errs.String(), d.Log)
+	}
+	d.t.Cleanup(func() { c.Close() })
+	return &tools{c, d.t, cmd}
+}
+
+// bearer adds a token to each request.
+type bearer struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return b.next.RoundTrip(r)
+}
+
+// overHTTP connects a client to /mcp on the daemon's loopback port.
+func (d *daemon) overHTTP(addr, token, version string, opts *sdk.ClientOptions) *tools {
+	d.t.Helper()
+	c, err := connectTo(&sdk.StreamableClientTransport{Endpoint: "http://" + addr + "/mcp", MaxRetries: -1,
+		HTTPClient: &http.Client{Transport: bearer{token, &http.Transport{}}}}, version, opts)
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, d.Log)
+	}
+	d.t.Cleanup(func() { c.Close() })
+	return &tools{c, d.t, nil}
+}
+
+func connectTo(tr sdk.Transport, version string, opts *sdk.ClientOptions) (*sdk.ClientSession, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, opts).Connect(ctx, tr, &sdk.ClientSessionOptions{ProtocolVersion: version})
+}
+
+// result is what a tool answered.
+type result struct {
+	*sdk.CallToolResult
+	Text  string
+	Facts M
+}
+
+func (c *tools) try(name string, args M) (result, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	return c.params(ctx, &sdk.CallToolParams{Name: name, Arguments: args})
+}
+
+func (c *tools) params(ctx context.Context, p *sdk.CallToolParams) (result, error) {
+	r, err := c.CallTool(ctx, p)
+	if err != nil {
+		return result{}, err
+	}
+	out := result{CallToolResult: r}
+	for _, part := range r.Content {
+		if text, ok := part.(*sdk.TextContent); ok {
+			out.Text += text.Text
+		}
+	}
+	out.Facts, _ = r.StructuredContent.(map[string]any)
+	return out, nil
+}
+
+// call runs a tool that must answer, whatever.
+func (c *tools) call(name string, args M) result {
+	c.t.Helper()
+	r, err := c.try(name, args)
+	if err != nil {
+		c.t.Fatalf("%s: %v", name, err)
+	}
+	return r
+}
+
+// done runs a tool that must succeed.
+func (c *tools) done(name string, args M) result {
+	c.t.Helper()
+	r := c.call(name, args)
+	if r.IsError || r.Facts["status"] != "done" {
+		c.t.Fatalf("%s: got %v %q, want it done", name, r.Facts, r.Text)
+	}
+	return r
+}
+
+// held runs a tool that must wait for a person, and gives the approval's id.
+func (c *tools) held(name string, args M) (id string, r result) {
+	c.t.Helper()
+	r = c.call(name, args)
+	id, _ = r.Facts["approval_id"].(string)
+	if r.IsError || r.Facts["status"] != "review" || !strings.HasPrefix(id, "ap_") {
+		c.t.Fatalf("%s: got %v %q, want it held", name, r.Facts, r.Text)
+	}
+	return id, r
+}
+
+// respond answers an approval as the reviewer.
+func (d *daemon) respond(id, word, note string) M {
+	d.t.Helper()
+	return d.answer(M{"approval": M{"id": id}}, word, note)
+}
+
+// freePort gives an address that nobody listens on.
+func freePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func encoded(t testing.TB, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// eachClient runs a test over both transports and every version. setup gives a client.
+func eachClient(t *testing.T, d *daemon, addr string, run func(t *testing.T, c *tools)) {
+	for _, v := range mcpVersions {
+		t.Run("stdio "+v, func(t *testing.T) {
+			c := d.stdio(v, nil)
+			c.t = t
+			run(t, c)
+		})
+		t.Run("http "+v, func(t *testing.T) {
+			c := d.overHTTP(addr, d.Agent, v, nil)
+			c.t = t
+			run(t, c)
+		})
+	}
+}
+
+func pidOf(c *tools) int { return c.cmd.Process.Pid }
+
+func killed(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+

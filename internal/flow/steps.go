@@ -1,0 +1,27 @@
+package flow
+
+import "holdpoint/op"
+
+// inTree gives the steps that rooted carries out and settles. The others have happened
+// when what they stage is in the store and their operation is on record.
+func inTree(steps []op.Step) []op.Step {
+	out := make([]op.Step, 0, len(steps))
+	for _, s := range steps {
+		if s.Do.InTree() {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// filled puts the steps that were held back among those that concern the store alone.
+func filled(all, held []op.Step) []op.Step {
+	out := make([]op.Step, 0, len(all))
+	for _, s := range all {
+		if s.Do.InTree() {
+			s, held = held[0], held[1:]
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package rooted
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"holdpoint/op"
+)
+
+func benchRoot(b *testing.B, o Options) (*Root, *Store, string) {
+	dir := b.TempDir()
+	ws := dir + "/ws"
+	if err := os.MkdirAll(ws+"/a/b/c/d", 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(ws+"/a/b/c/d/f", []byte(strings.Repeat("x", 256)), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	r, err := Open(ws, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := OpenStore(dir+"/store", r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close(); _ = r.Close() })
+	return r, s, ws
+}
+
+func BenchmarkLook(b *testing.B) {
+	for name, o := range map[string]Options{"openat2": {}, "by names": {NoOpenat2: true}} {
+		r, _, _ := benchRoot(b, o)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				n, err := r.Look(ctx(), "a/b/c/d/f", true)
+				if err != nil {
+					b.Fatal(err)
+				}
+				n.Close()
+			}
+		})
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	r, _, _ := benchRoot(b, Options{})
+	for b.Loop() {
+		n, err := r.Look(ctx(), "a/b/c/d/f", true)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := n.Read(1 << 20); err != nil {
+			b.Fatal(err)
+		}
+		n.Close()
+	}
+}
+
+// BenchmarkReplace is look, hash, stage, hold, apply and drop of a file of 256 bytes.
+func BenchmarkReplace(b *testing.B) {
+	r, s, _ := benchRoot(b, Options{})
+	texts := []string{strings.Repeat("x", 256), strings.Repeat("y", 256)}
+	hashes := []op.Digest{HashBytes([]byte(texts[0])), HashBytes([]byte(texts[1]))}
+	for i := 0; b.Loop(); i++ {
+		n, err := r.Look(ctx(), "a/b/c/d/f", true)
+		if err != nil {
+			b.Fatal(err)
+		}
+		st, err := s.Stage(ctx(), "s", strings.NewReader(texts[(i+1)%2]), Meta{Like: n})
+		n.Close()
+		if err != nil {
+			b.Fatal(err)
+		}
+		h, err := r.Hold(ctx(), s, []op.Step{{Do: op.Swap, Path: "a/b/c/d/f", Slot: "s", Inode: st.Inode, After: st.State,
+			Before: op.State{Kind: op.File, Hash: hashes[i%2]}}}, HoldOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := h.Apply(ctx()); err != nil {
+			b.Fatal(err)
+		}
+		h.Close()
+		if err := s.Drop("s"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
