@@ -24,6 +24,9 @@ type Scene struct {
 	Targets  []op.Target // at least one for each node, in the same order
 	Contents [][]byte
 	Backup   *Backup // of a rollback: what it brings back; nil when there is none
+
+	Root    *rooted.Root // of a read: to look at what lies beside a subject
+	Globals []string     // of a read: ignore lines that hold in every repository
 }
 
 // Plan is what a call would do. Nothing has happened yet.

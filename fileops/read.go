@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"net/http"
-	"path"
 	"strings"
 
 	"holdpoint/internal/rooted"
@@ -22,6 +21,10 @@ func Read(ctx context.Context, s Scene) (map[string]any, error) {
 		return info(s)
 	case *op.DiffArgs:
 		return diff(s, a)
+	case *op.SearchArgs:
+		return search(ctx, s, a)
+	case *op.TreeArgs:
+		return tree(ctx, s, a)
 	}
 	return nil, op.Fail(op.NotAvailable, "this operation is not built yet")
 }
@@ -159,83 +162,4 @@ func diff(s Scene, a *op.DiffArgs) (map[string]any, error) {
 	}
 	d := Compare(Side{Path: s.Targets[0].Path, Bytes: left, Exists: true}, Side{Path: to, Bytes: right, Exists: true}, int(op.Or(a.ContextLines, 3)))
 	return map[string]any{"diff": d.Text, "added": d.Added, "removed": d.Removed, "equal": string(left) == string(right)}, nil
-}
-
-// maxListed bounds how many entries one listing looks at before it says so.
-const maxListed = 200_000
-
-func list(ctx context.Context, s Scene, a *op.ListArgs) (map[string]any, error) {
-	t, n := s.Targets[0], s.Nodes[0]
-	switch {
-	case !t.Exists:
-		return nil, op.Fail(op.NotFound, "there is nothing at this path").At(t.Path).Do("list . to see what is there")
-	case t.Kind != op.Directory:
-		return nil, op.Fail(op.NotADirectory, "this is a "+string(t.Kind)).At(t.Path).Do("use view_file")
-	}
-	entries, truncated, err := gather(ctx, n, a)
-	if err != nil {
-		return nil, err
-	}
-	page, next, total, err := Page(entries, a.Page, int(op.Or(a.PageSize, 200)))
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]any{"path": op.Escape(string(t.Path)), "entries": page, "total": total}
-	if next != "" {
-		out["next"], out["truncated"] = next, "page"
-	}
-	if truncated != "" {
-		out["truncated"] = truncated
-	}
-	return out, nil
-}
-
-// gather collects what the listing may show, sorted by path within each directory.
-func gather(ctx context.Context, n *rooted.Node, a *op.ListArgs) (list []Entry, truncated string, err error) {
-	if a.Pattern != "" {
-		if _, err := MatchGlob(a.Pattern, "x"); err != nil {
-			return nil, "", err
-		}
-	}
-	var walk func(n *rooted.Node, depth int64) error
-	walk = func(n *rooted.Node, depth int64) error {
-		entries, err := n.Entries(ctx)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if !a.ShowHidden && strings.HasPrefix(e.Name, ".") {
-				continue
-			}
-			p := n.Path.Join(e.Name)
-			ok := a.Pattern == ""
-			if !ok {
-				ok, _ = MatchGlob(a.Pattern, path.Base(e.Name))
-			}
-			if ok {
-				if len(list) == maxListed {
-					truncated = "entries"
-					return nil
-				}
-				list = append(list, Entry{Path: p, Type: e.Info.Kind, Size: e.Info.Size})
-			}
-			if depth > 1 && e.Info.Kind == op.Directory && truncated == "" {
-				if err := into(n, e.Name, func(c *rooted.Node) error { return walk(c, depth-1) }); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	return list, truncated, walk(n, op.Or(a.Depth, 1))
-}
-
-// into opens a child by handle; one that went away meanwhile is passed over.
-func into(n *rooted.Node, name string, fn func(*rooted.Node) error) error {
-	c, err := n.Child(name)
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	return fn(c)
 }

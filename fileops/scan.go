@@ -44,6 +44,7 @@ type scan struct {
 	context int
 	want    int   // lines to show; those beyond are only counted
 	stop    int64 // end after this many matching lines; 0 is never
+	goesOn  bool  // more pieces follow
 	after   int64 // lines up to this one were shown before
 
 	line  int64 // of the byte at which the next piece begins, from 1
@@ -71,15 +72,12 @@ func (s *scan) piece(ctx context.Context, text []byte, from, to int) {
 		}
 		if s.hunt != nil {
 			at := s.hunt.from(pos)
-			if at < 0 || at >= to && !bytes.Contains(text[to:at], []byte{'\n'}) && at >= to {
+			if at < 0 || at >= to {
 				break
 			}
 			if !s.p.many {
 				pos += bytes.LastIndexByte(text[pos:at], '\n') + 1
 			}
-		}
-		if pos >= to {
-			break
 		}
 		end := lineEnd(text, pos)
 		unit := text[pos:end]
@@ -112,7 +110,7 @@ func (s *scan) piece(ctx context.Context, text []byte, from, to int) {
 			pos = end + 1
 		}
 	}
-	if ctx.Err() == nil && counted < to {
+	if s.goesOn && counted < to {
 		s.line += int64(bytes.Count(text[counted:to], []byte{'\n'}))
 	}
 }

@@ -23,8 +23,8 @@ type Looker interface {
 type World struct {
 	look Looker
 	top  *thing
-	gone []*thing  // what stands in the workspace now and will not be there
-	keep []kept    // steps that concern the store alone, in order
+	gone []*thing // what stands in the workspace now and will not be there
+	keep []kept   // steps that concern the store alone, in order
 	open []*rooted.Node
 }
 

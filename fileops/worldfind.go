@@ -30,7 +30,7 @@ type Found struct {
 // will be. It opens nothing but names on the way, and refuses as a look at the workspace
 // would: what leads out is outside_workspace whatever is there.
 func (w *World) Find(ctx context.Context, p op.Path, follow bool) (Found, error) {
-	f := finder{w: w, asked: p, cur: w.top, asIs: true, todo: parts(p)}
+	f := finder{w: w, asked: p, cur: w.top, asIs: true, todo: names(p)}
 	for len(f.todo) > 0 {
 		done, err := f.step(ctx, follow)
 		if err != nil {
@@ -49,7 +49,7 @@ type finder struct {
 	asked   op.Path
 	cur     *thing // where the walk is: a directory until it ends
 	missing []op.Path
-	absent  string // the name that nothing stands at
+	end     op.Path // where nothing will stand; empty while something is found
 	asIs    bool
 	todo    []string
 	linked  int // how many of todo come out of links
@@ -86,11 +86,10 @@ func (f *finder) step(ctx context.Context, follow bool) (done bool, err error) {
 	case c == nil && linked:
 		return false, f.dangling()
 	case c == nil:
-		f.absent = name
-		at := f.cur.path().Join(name)
+		f.end = f.cur.path().Join(name)
 		for _, n := range f.todo {
-			f.missing = append(f.missing, at)
-			at = at.Join(n)
+			f.missing = append(f.missing, f.end)
+			f.end = f.end.Join(n)
 		}
 		return true, nil
 	case c.blind:
@@ -164,23 +163,16 @@ func leadsOut(p op.Path) *op.Error {
 // found describes where the walk ended.
 func (f *finder) found(ctx context.Context) (Found, error) {
 	out := Found{Path: f.cur.path(), AsIs: f.asIs && f.cur.asNow(), Was: f.cur.was}
-	if f.absent != "" {
-		out.Path, out.Was = f.cur.path().Join(f.absent), ""
-		for _, n := range f.missing {
-			out.Path = n // the outermost that is missing
-			break
-		}
-		if len(f.missing) > 0 {
-			out.Path = f.missing[len(f.missing)-1].Join(f.asked.Base())
-		}
+	if f.end != "" {
+		out.Path, out.Was = f.end, ""
 	}
-	if out.AsIs && (f.absent != "" || f.cur.kind != op.Directory || !f.cur.touched()) {
+	if out.AsIs && (f.end != "" || f.cur.kind != op.Directory || !f.cur.touched()) {
 		return out, nil
 	}
 	out.AsIs = false
 	out.Target = op.Target{Path: out.Path, Links: f.links, Kind: op.Absent}
 	var err error
-	if f.absent != "" {
+	if f.end != "" {
 		out.Node, err = f.nowhere(ctx, out.Path)
 	} else {
 		err = f.w.standIn(ctx, f.cur, &out)
@@ -242,9 +234,6 @@ func (w *World) standIn(ctx context.Context, t *thing, out *Found) (err error) {
 	}
 	return err
 }
-
-// parts are the names to walk.
-func parts(p op.Path) []string { return names(p) }
 
 // names gives the names of a path; the root has none.
 func names(p op.Path) []string {

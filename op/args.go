@@ -287,8 +287,27 @@ type Field struct {
 	Index     []int
 }
 
-// Fields lists the arguments of a struct in order, embedded ones included.
+// Fields lists the arguments of a struct in order, embedded ones included. The caller
+// must not change the list.
 func Fields(t reflect.Type) []Field {
+	if list, ok := fieldsOf[t]; ok {
+		return list
+	}
+	return readFields(t)
+}
+
+// fieldsOf holds the lists of the table's own structs, read once.
+var fieldsOf = func() map[reflect.Type][]Field {
+	m := map[reflect.Type][]Field{}
+	for _, s := range table {
+		if s.Args != nil {
+			m[s.Args] = readFields(s.Args)
+		}
+	}
+	return m
+}()
+
+func readFields(t reflect.Type) []Field {
 	var out []Field
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Anonymous || !f.IsExported() {

@@ -10,7 +10,7 @@ import (
 	"holdpoint/op"
 )
 
-// Queue holds calls for people. All fields must be set but ReviewURL and OnTimeout.
+// Queue holds calls for people. All fields must be set but those that may be nil.
 type Queue struct {
 	Journal    *journal.Journal
 	Now        func() time.Time
@@ -18,6 +18,7 @@ type Queue struct {
 	OnTimeout  func(op.Tier) string        // reject, pause or auto_deny; may be nil: reject
 	MaxWaiting int                         // pending rows at most; more is queue_full
 	ReviewURL  func(op.ID) string          // may be nil
+	Lapsed     func(journal.Approval)      // hears of each row whose time is over, once; may be nil
 }
 
 // MaxNote is the longest words of a person that travel with an answer, in bytes.
@@ -101,7 +102,13 @@ func (q *Queue) Public(a journal.Approval) *op.Approval {
 // Row gives a row with its deadline applied: one whose time is over is expired, whether
 // or not anything swept it.
 func (q *Queue) Row(ctx context.Context, id op.ID) (journal.Approval, error) {
-	if _, err := q.Journal.Expire(ctx, q.Now()); err != nil {
+	lapsed, err := q.Journal.Expire(ctx, q.Now())
+	for _, row := range lapsed {
+		if q.Lapsed != nil {
+			q.Lapsed(row)
+		}
+	}
+	if err != nil {
 		return journal.Approval{}, err
 	}
 	return q.Journal.Approval(ctx, id)

@@ -64,25 +64,33 @@ func configPath(flag string, env func(string) string) (path string, named bool) 
 // is ever read from the current directory or from a workspace.
 func readConfig(flag string, env func(string) string) (flow.Config, error) {
 	cfg := flow.Config{Protected: operatorPatterns(env), Profiles: map[string]op.Profile{}}
+	file, path, err := readConfigFile(flag, env)
+	if err != nil || path == "" {
+		return cfg, err
+	}
+	return file.merge(cfg, path)
+}
+
+// readConfigFile gives the file as it was written, and its path; "" where there is none.
+func readConfigFile(flag string, env func(string) string) (file fileConfig, path string, err error) {
 	path, named := configPath(flag, env)
 	if path == "" {
-		return cfg, nil
+		return file, "", nil
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) && !named {
-		return cfg, nil
+		return file, "", nil
 	}
 	if err != nil {
-		return cfg, op.Fail(op.BadRequest, "the configuration "+path+" cannot be read").Because(err)
+		return file, "", op.Fail(op.BadRequest, "the configuration "+path+" cannot be read").Because(err)
 	}
 	defer f.Close()
-	var file fileConfig
 	dec := toml.NewDecoder(f)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&file); err != nil {
-		return cfg, badConfig(path, err)
+		return file, "", badConfig(path, err)
 	}
-	return file.merge(cfg, path)
+	return file, path, nil
 }
 
 func badConfig(path string, err error) error {

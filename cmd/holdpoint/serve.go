@@ -82,9 +82,14 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	defer o.close()
+	people, err := notifyTargets(f.config, a.Env)
+	if err != nil {
+		return err
+	}
 	if err := o.addRoots(ctx, specs); err != nil {
 		return err
 	}
+	defer tellPeople(ctx, o, people, reviewAddress(f.listen), func(s string) { say("holdpoint: %s", op.Visible(s, false)) })()
 	if err := o.agentToken(ctx, state); err != nil {
 		return err
 	}

@@ -890,15 +890,15 @@ func TestTwoRoots(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a released call whose root was replaced is stale", func(t *testing.T) {
+	t.Run("I101 what nobody could run now is not approved: with its root replaced the row still waits", func(t *testing.T) {
 		_, held := d.send(d.Agent, M{"op": "delete_file", "args": M{"path": "f"}, "root": "two"})
 		must(t, held, "review")
 		if err := os.Rename(second, second+".old"); err != nil {
 			t.Fatal(err)
 		}
 		write(t, filepath.Join(second, "f"), "second\n")
-		if r := d.approve(held); code(r) != "stale_precondition" {
-			t.Errorf("got %v %v", r["status"], r["error"])
+		if r := d.approve(held); code(r) != "not_ready" || d.row(idOf(held))["state"] != "pending" {
+			t.Errorf("got %v %v, row %v", r["status"], r["error"], d.row(idOf(held))["state"])
 		}
 		for _, dir := range []string{second, second + ".old"} {
 			if read(t, filepath.Join(dir, "f")) != "second\n" {

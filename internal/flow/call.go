@@ -248,7 +248,7 @@ func (e *Engine) rehearse(c *call, d op.Decision) op.Reply {
 }
 
 func (c *call) scene() fileops.Scene {
-	return fileops.Scene{Args: c.args, Nodes: c.sight.Nodes, Targets: c.facts.Targets, Contents: c.sight.Contents}
+	return fileops.Scene{Args: c.args, Nodes: c.sight.Nodes, Targets: c.facts.Targets, Contents: c.sight.Contents, Root: c.ws.Root, Globals: c.ws.excludes}
 }
 
 // reply starts an answer.

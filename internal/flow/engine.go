@@ -80,7 +80,7 @@ func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine 
 		cfg.Profiles["default"] = op.DefaultProfile()
 	}
 	e := &Engine{cfg: cfg, jrn: j, log: l, trust: t, keeper: undo.New(j.Key(), cfg.Now, cfg.Keep), sealer: preflight.NewSealer(j.Key())}
-	e.queue = &review.Queue{Journal: j, Now: cfg.Now, MaxWaiting: cfg.MaxWaiting, ReviewURL: cfg.ReviewURL, Deadline: e.deadline, OnTimeout: e.onTimeout}
+	e.queue = &review.Queue{Journal: j, Now: cfg.Now, MaxWaiting: cfg.MaxWaiting, ReviewURL: cfg.ReviewURL, Deadline: e.deadline, OnTimeout: e.onTimeout, Lapsed: e.ended}
 	return e
 }
 

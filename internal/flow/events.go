@@ -26,6 +26,27 @@ type events struct {
 	seq  int64
 	past []Event
 	subs map[chan Event]bool
+	end  chan struct{} // closed when the next held call ends; nil until somebody waits
+}
+
+// nextEnd gives a channel that closes when the next held call ends. That one was approved
+// is told by an event before it has run, so whoever waits for its result needs this too.
+func (e *events) nextEnd() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.end == nil {
+		e.end = make(chan struct{})
+	}
+	return e.end
+}
+
+func (e *events) rowEnded() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.end != nil {
+		close(e.end)
+		e.end = nil
+	}
 }
 
 func (e *events) publish(ev Event) {

@@ -326,6 +326,7 @@ func (e *Engine) ended(row journal.Approval) {
 	e.log.Append(audit.Record{Kind: "end", Tool: row.Op, Decision: "require_user_approval", Reason: d.Reason, Also: d.Also, Mandatory: d.Mandatory,
 		Pinned: d.Pinned, Agent: row.Agent, WorkflowID: row.Workflow, ExecutionID: row.Execution, ApprovalID: row.ID, OperationID: row.Operation,
 		Outcome: row.State, Undo: row.Operation != ""})
+	e.events.rowEnded()
 	switch {
 	case row.State == "expired":
 		e.announce("approval.expired", row)

@@ -70,11 +70,20 @@ func (c *call) planned(p *fileops.Plan) {
 	c.facts.ChangeBytes, c.facts.Overwrites, c.facts.Creates = p.ChangeBytes, p.Overwrites, p.Creates
 	c.warnings = append(c.warnings, p.Warnings...)
 	if p.NewContent != nil && !c.facts.Targets[0].Sensitive {
-		c.facts.Targets[0].Sensitive = c.ws.Sensitive(c.facts.Targets[0].Path, p.NewContent)
+		c.facts.Targets[0].Sensitive = c.ws.Sensitive(c.facts.Targets[0].Path, added(c.facts.Targets[0], p))
 	}
 	if p.Diff.Text != "" && hidden(p.Diff.Text) {
 		c.warnings = append(c.warnings, op.Warning{Code: "hidden_characters", Message: "the change holds characters that do not show"})
 	}
+}
+
+// added is what a change brings in: of a file that was looked through already only the
+// diff, else all of it.
+func added(t op.Target, p *fileops.Plan) []byte {
+	if t.Exists && t.Kind == op.File && p.Diff.Text != "" && !p.Diff.Binary && !p.Diff.Escaped {
+		return []byte(p.Diff.Text)
+	}
+	return p.NewContent
 }
 
 // hidden reports characters that do not show, other than line ends and tabs.

@@ -297,6 +297,7 @@ func (e *Engine) Approval(ctx context.Context, by op.Caller, id op.ID, wait time
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
+		end := e.events.nextEnd()
 		row, err := e.queue.Mine(ctx, by, id)
 		if err != nil {
 			return ApprovalView{}, err
@@ -318,6 +319,7 @@ func (e *Engine) Approval(ctx context.Context, by op.Caller, id op.ID, wait time
 			if !ok {
 				return e.view(ctx, by, row), nil
 			}
+		case <-end:
 		case <-timer.C:
 			wait = 0
 		case <-ctx.Done():

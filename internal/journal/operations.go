@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"holdpoint/op"
@@ -39,7 +40,7 @@ type Operation struct {
 	RequestID  string // may be empty: then the call has no receipt
 	CallDigest string
 	ApprovalID op.ID // the approval that released it, if one did
-	Undoes     op.ID // the operation that this one takes back
+	Undoes     op.ID // what this one takes back; several are joined by spaces, see TakesBack
 	Decision   op.Decision
 	Steps      []op.Step
 	Intent     string
@@ -58,6 +59,29 @@ type Operation struct {
 	// For the outbox, in the same transaction; not part of the row.
 	AuditKey  string // the id when empty
 	AuditLine []byte // may be nil
+}
+
+// TakesBack lists the operations that this one takes back.
+func (o Operation) TakesBack() []op.ID { return idsOf(o.Undoes) }
+
+func idsOf(joined op.ID) []op.ID {
+	var out []op.ID
+	for _, id := range strings.Fields(string(joined)) {
+		out = append(out, op.ID(id))
+	}
+	return out
+}
+
+// Joined is the one word for several operations that are taken back as one.
+func Joined(ids []op.ID) op.ID {
+	var b strings.Builder
+	for i, id := range ids {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(string(id))
+	}
+	return op.ID(b.String())
 }
 
 func (o Operation) terms() []any {
@@ -119,8 +143,8 @@ func (j *Journal) Begin(ctx context.Context, o Operation) error {
 		if err := t.enter(o); err != nil {
 			return err
 		}
-		if o.Undoes != "" {
-			if err := t.claimUndo(o.Undoes, o.ID); err != nil {
+		for _, id := range o.TakesBack() {
+			if err := t.claimUndo(id, o.ID); err != nil {
 				return err
 			}
 		}
@@ -210,18 +234,20 @@ func (j *Journal) settle(ctx context.Context, keep bool, id op.ID, change func(*
 // fails with op.UndoConsumed and changes nothing.
 func (j *Journal) Commit(ctx context.Context, id op.ID, reply []byte, undoes op.ID) error {
 	return j.settle(ctx, lazy, id, func(o *Operation) { o.State, o.Reply = Committed, reply }, func(t *tx) error {
-		if undoes == "" {
-			return nil
+		for _, what := range idsOf(undoes) {
+			if err := t.claimUndo(what, id); err != nil {
+				return err
+			}
+			o, r, err := t.operationState(what)
+			if err != nil {
+				return err
+			}
+			o.State = Undone
+			if err := t.turn(operations, r, o.state()); err != nil {
+				return err
+			}
 		}
-		if err := t.claimUndo(undoes, id); err != nil {
-			return err
-		}
-		o, r, err := t.operationState(undoes)
-		if err != nil {
-			return err
-		}
-		o.State = Undone
-		return t.turn(operations, r, o.state())
+		return nil
 	})
 }
 
@@ -257,12 +283,20 @@ func (t *tx) letGo(id op.ID) (Operation, error) {
 	if err != nil || o.Undoes == "" {
 		return o, err
 	}
-	target, r, err := t.operationState(o.Undoes)
-	if err != nil || target.UndoneBy != id || target.State != Committed {
-		return o, err
+	for _, what := range o.TakesBack() {
+		target, r, err := t.operationState(what)
+		if err != nil {
+			return o, err
+		}
+		if target.UndoneBy != id || target.State != Committed {
+			continue
+		}
+		target.UndoneBy = ""
+		if err := t.turn(operations, r, target.state()); err != nil {
+			return o, err
+		}
 	}
-	target.UndoneBy = ""
-	return o, t.turn(operations, r, target.state())
+	return o, nil
 }
 
 // NoteLate adds lines about writes by others that were found after the fact. DURABLE.

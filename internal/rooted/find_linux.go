@@ -11,11 +11,11 @@ import (
 // find opens what it can and judges one step.
 func (t *settling) find(ctx context.Context, a *act) (outcome, error) {
 	var err error
-	if a.from, err = t.h.place(a.step.Path); err != nil && !errors.Is(err, op.Stale) {
+	if a.from, err = t.place(a.step.Path); err != nil && !errors.Is(err, op.Stale) {
 		return unhappened, err
 	}
 	if a.step.Do == op.Move {
-		if a.to, err = t.h.place(a.step.To); err != nil && !errors.Is(err, op.Stale) {
+		if a.to, err = t.place(a.step.To); err != nil && !errors.Is(err, op.Stale) {
 			return unhappened, err
 		}
 	}

@@ -165,15 +165,19 @@ func (h *Held) Late(ctx context.Context) []Late {
 // Close gives leases, handles and locks back. Close it once.
 func (h *Held) Close() {
 	for _, a := range h.acts {
-		if a.leased {
-			unlease(a.file)
-		}
-		for _, fd := range []int{a.file, a.was, a.ours, a.from.dir, a.to.dir} {
-			closeFD(fd)
-		}
+		a.close()
 	}
 	h.acts = nil
 	h.unlock()
+}
+
+func (a *act) close() {
+	if a.leased {
+		unlease(a.file)
+	}
+	for _, fd := range []int{a.file, a.was, a.ours, a.from.dir, a.to.dir} {
+		closeFD(fd)
+	}
 }
 
 // dropCopies removes the independent copies of a Hold or Apply that came to nothing.

@@ -2,6 +2,7 @@ package rooted
 
 import (
 	"context"
+	"slices"
 
 	"holdpoint/op"
 )
@@ -43,21 +44,40 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 		t.h.acts = append(t.h.acts, newAct(step, i, false))
 	}
 	all := true
-	was := make([]outcome, len(steps))
+	was, notes := make([]outcome, len(steps)), make([][]string, len(steps))
 	for i, a := range t.h.acts {
+		t.later = steps[i+1:]
 		if was[i], err = t.find(ctx, a); err != nil {
 			return Settled{}, fail(err, a.step.Path)
+		}
+		notes[i], t.conflicts = t.conflicts, nil
+		if a.step.After.Kind == op.Directory && underLater(steps, i) {
+			notes[i] = nil // what differs below it is the work of the later steps
 		}
 		all = all && was[i] != unhappened && was[i] != intruded
 	}
 	if all {
-		return Settled{Done: true, Conflicts: t.conflicts}, nil
+		return Settled{Done: true, Conflicts: slices.Concat(notes...)}, nil
 	}
+	t.later = nil
 	for i := len(steps) - 1; i >= 0; i-- {
+		if underLater(steps, i) {
+			// Its turn has come: what came after it is taken back, so that everything is
+			// again where the step left it.
+			t.h.acts[i].close()
+			t.h.acts[i] = newAct(steps[i], i, false)
+			sofar := t.conflicts
+			t.conflicts = nil
+			if was[i], err = t.find(ctx, t.h.acts[i]); err != nil {
+				return Settled{}, fail(err, steps[i].Path)
+			}
+			notes[i], t.conflicts = t.conflicts, sofar
+		}
 		if err := t.undo(ctx, t.h.acts[i], was[i]); err != nil {
 			return Settled{}, fail(err, steps[i].Path)
 		}
 	}
+	t.conflicts = append(slices.Concat(notes...), t.conflicts...)
 	if err := t.h.syncNames(); err != nil {
 		return Settled{}, err
 	}
@@ -68,6 +88,22 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 type settling struct {
 	h         *Held
 	conflicts []string
+	later     []op.Step // taken to have happened, where a step is looked for
+}
+
+// underLater reports whether a later step changes a path of step i.
+func underLater(steps []op.Step, i int) bool {
+	return slices.ContainsFunc(steps[i+1:], func(s op.Step) bool { return standsOn(s, steps[i:i+1]) })
+}
+
+// place is where the later steps have put the directory that p lies in.
+func (t *settling) place(p op.Path) (place, error) {
+	for _, s := range t.later {
+		if s.Do == op.Move && p.Within(s.Path) {
+			p = s.To + p[len(s.Path):]
+		}
+	}
+	return t.h.place(p)
 }
 
 func (t *settling) conflict(p op.Path, what string) {

@@ -169,9 +169,9 @@ func (n *Node) manifest(ctx context.Context, old memo) (Manifest, memo, error) {
 func (n *Node) manifestOf(ctx context.Context, old memo, without func(below string) bool) (Manifest, memo, error) {
 	h, m, now := newManifestHash(), Manifest{}, memo{}
 	err := n.Tree(ctx, func(p op.Path, info Info, node func() (*Node, error)) error {
-		below := string(p)[len(n.Path)+1:]
-		if n.Path == "." {
-			below = string(p)
+		below := string(p)
+		if n.Path != "." {
+			below = below[len(n.Path)+1:]
 		}
 		if without != nil && without(below) {
 			return fs.SkipDir

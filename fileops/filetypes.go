@@ -1,0 +1,56 @@
+package fileops
+
+import (
+	"strings"
+
+	"holdpoint/op"
+	"holdpoint/protected"
+)
+
+// fileTypes says by which names a kind of file is known: an ending with its dot, or a
+// whole name.
+var fileTypes = map[string][]string{
+	"c": {".c", ".h"}, "cpp": {".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".h", ".inl"}, "csharp": {".cs"}, "css": {".css", ".scss", ".sass", ".less"},
+	"csv": {".csv", ".tsv"}, "dart": {".dart"}, "docker": {"Dockerfile", ".dockerfile"}, "elixir": {".ex", ".exs"}, "go": {".go"},
+	"graphql": {".graphql", ".gql"}, "haskell": {".hs"}, "html": {".html", ".htm"}, "java": {".java"}, "js": {".js", ".jsx", ".mjs", ".cjs", ".vue"},
+	"json": {".json", ".jsonc", ".json5"}, "kotlin": {".kt", ".kts"}, "lua": {".lua"}, "make": {"Makefile", "makefile", "GNUmakefile", ".mk"},
+	"md": {".md", ".markdown", ".mdx"}, "perl": {".pl", ".pm"}, "php": {".php"}, "proto": {".proto"}, "py": {".py", ".pyi"}, "ruby": {".rb", "Rakefile", "Gemfile"},
+	"rust": {".rs"}, "scala": {".scala", ".sc"}, "sh": {".sh", ".bash", ".zsh"}, "sql": {".sql"}, "swift": {".swift"}, "tf": {".tf", ".tfvars"},
+	"toml": {".toml"}, "ts": {".ts", ".tsx", ".mts", ".cts"}, "txt": {".txt"}, "xml": {".xml", ".xsd", ".xsl", ".svg"}, "yaml": {".yaml", ".yml"}, "zig": {".zig"},
+}
+
+// picker tells which files a search looks into.
+func picker(a *op.SearchArgs) (func(dir, name string) bool, error) {
+	include := a.Include
+	if a.Glob != "" {
+		include = append([]string{a.Glob}, include...)
+	}
+	for field, list := range map[string][]string{"include": include, "exclude": a.Exclude} {
+		if bad := protected.Malformed(list); bad != "" || len(list) > 0 && list[0] == "" {
+			return nil, op.Fail(op.BadRequest, "the pattern "+op.Visible(bad, false)+" can match nothing").In("args." + field)
+		}
+	}
+	endings := map[string]bool{}
+	for _, t := range a.Types {
+		list, ok := fileTypes[t]
+		if !ok {
+			return nil, op.Fail(op.BadRequest, "unknown type of file: "+op.Visible(t, false)).In("args.types").Do(`give a glob such as "*.ext" instead`)
+		}
+		for _, e := range list {
+			endings[e] = true
+		}
+	}
+	only := protected.NewSelect(include)
+	return func(dir, name string) bool {
+		if len(endings) > 0 && !endings[name] && !endings[name[max(0, strings.LastIndexByte(name, '.')):]] {
+			return false
+		}
+		if only == nil {
+			return true
+		}
+		if dir != "" {
+			name = dir + "/" + name
+		}
+		return only.Picks(name, false)
+	}, nil
+}

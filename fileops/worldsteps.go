@@ -1,0 +1,246 @@
+package fileops
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"holdpoint/internal/rooted"
+	"holdpoint/op"
+)
+
+// Into adds to a plan the steps from the tree as it is to the tree as it will be. Each
+// thing that goes, comes, changes or moves has one step, two where a file moves and
+// changes; what is made and taken away again within the batch has none.
+//
+// The order is one in which every step finds what it begins with: a directory moves before
+// anything is done in it, what a directory gives up leaves it before it is put away, and
+// nothing goes where something has yet to leave. Where files change places in a circle one
+// of them is copied.
+func (w *World) Into(ctx context.Context, p *Plan) error {
+	for _, k := range w.keep {
+		p.add(k.step, k.stage)
+	}
+	n := &netting{w: w, p: p, settled: map[*thing]bool{w.top: true}, left: map[op.Path]bool{}}
+	n.gather()
+	for n.pending() > 0 {
+		done, err := n.round(ctx)
+		if err != nil {
+			return err
+		}
+		if !done {
+			if err := n.unknot(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// task is one step to come.
+type task struct {
+	do   op.Act
+	t    *thing
+	from op.Path // Take, Move: where it stands now
+	done bool
+}
+
+type netting struct {
+	w       *World
+	p       *Plan
+	tasks   []*task
+	moves   []op.Step        // done, in order
+	settled map[*thing]bool  // directories that are where they will be
+	left    map[op.Path]bool // what was taken or moved from where it stands now
+}
+
+func (n *netting) gather() {
+	for _, g := range n.w.gone {
+		if !n.goesWith(g.was) {
+			n.tasks = append(n.tasks, &task{do: op.Take, t: g, from: g.was})
+		}
+	}
+	n.w.walk(n.w.top, func(t *thing) {
+		switch {
+		case t.was == "" && t.kind == op.Directory && !t.blind:
+			n.tasks = append(n.tasks, &task{do: op.MakeDir, t: t})
+		case t.was == "":
+			n.tasks = append(n.tasks, &task{do: op.Place, t: t})
+		case t.inPlace() && t.fresh != nil:
+			n.tasks = append(n.tasks, &task{do: op.Swap, t: t})
+		case t.inPlace():
+		case t.fresh != nil:
+			if !n.goesWith(t.was) {
+				n.tasks = append(n.tasks, &task{do: op.Take, t: t, from: t.was})
+			}
+			n.tasks = append(n.tasks, &task{do: op.Place, t: t})
+		default:
+			n.tasks = append(n.tasks, &task{do: op.Move, t: t, from: t.was})
+		}
+	})
+	// Directories before what is in them, moves before the rest: so fewer steps wait.
+	rank := map[op.Act]int{op.Move: 1, op.Take: 2, op.MakeDir: 3, op.Place: 4, op.Swap: 5}
+	slices.SortStableFunc(n.tasks, func(a, b *task) int {
+		return cmp.Or(cmp.Compare(rank[a.do], rank[b.do]), cmp.Compare(len(names(a.from)), len(names(b.from))))
+	})
+}
+
+// goesWith reports whether a path lies in a directory that goes as a whole.
+func (n *netting) goesWith(p op.Path) bool {
+	return slices.ContainsFunc(n.w.gone, func(g *thing) bool { return g.was != p && p.Within(g.was) })
+}
+
+func (n *netting) pending() int {
+	n.tasks = slices.DeleteFunc(n.tasks, func(t *task) bool { return t.done })
+	return len(n.tasks)
+}
+
+// round does what can be done. Only when nothing can, a move may wait no longer for the
+// directory around it to move first.
+func (n *netting) round(ctx context.Context) (did bool, err error) {
+	for _, strict := range []bool{true, false} {
+		for _, t := range n.tasks {
+			if t.done || !n.ready(t, strict) {
+				continue
+			}
+			if err := n.do(ctx, t); err != nil {
+				return false, err
+			}
+			did = true
+			if !strict {
+				return true, nil
+			}
+		}
+		if did {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (n *netting) ready(t *task, strict bool) bool {
+	if t.do != op.Take && !n.isSettled(t.t.in) {
+		return false
+	}
+	src := op.Path("")
+	if t.from != "" {
+		src = n.cur(t.from)
+	}
+	for _, o := range n.tasks {
+		if o.done || o == t || o.from == "" {
+			continue
+		}
+		at := n.cur(o.from)
+		switch {
+		case t.do != op.Take && t.do != op.Swap && at == t.t.path():
+			return false // something has yet to leave
+		case t.do == op.Take && at != src && at.Within(src):
+			return false // it would be put away as well
+		case strict && src != "" && o.do == op.Move && at != src && src.Within(at):
+			return false
+		}
+	}
+	return true
+}
+
+// isSettled reports whether a directory is where it will be.
+func (n *netting) isSettled(t *thing) bool {
+	if n.settled[t] {
+		return true
+	}
+	if t.in == nil || !t.inPlace() || !n.isSettled(t.in) {
+		return false
+	}
+	n.settled[t] = true
+	return true
+}
+
+// cur is where a thing stands after the moves so far.
+func (n *netting) cur(p op.Path) op.Path {
+	for _, m := range n.moves {
+		if p.Within(m.Path) {
+			p = m.To + p[len(m.Path):]
+		}
+	}
+	return p
+}
+
+func (n *netting) do(ctx context.Context, t *task) error {
+	t.done = true
+	absent := op.State{Kind: op.Absent}
+	s := op.Step{Do: t.do, Before: absent, After: absent}
+	if t.from != "" {
+		before, err := n.before(ctx, t)
+		if err != nil {
+			return err
+		}
+		s.Path, s.Before, s.Inode = n.cur(t.from), before, t.t.now.Ino
+		n.left[t.from] = true
+		if t.do == op.Move {
+			s.To, s.After = t.t.path(), before
+			n.moves = append(n.moves, s)
+			n.settled[t.t] = t.t.kind == op.Directory
+		}
+		n.p.add(s, nil)
+		return nil
+	}
+	s.Path, s.After = t.t.path(), t.t.after
+	switch t.do {
+	case op.Swap:
+		s.Before = t.t.state
+	case op.MakeDir:
+		s.After.Kind = op.Directory
+		n.settled[t.t] = true
+		n.p.add(s, nil)
+		return nil
+	}
+	n.p.add(s, t.t.stage)
+	return nil
+}
+
+// before is what the step will find: of a directory without what has left it by then.
+func (n *netting) before(ctx context.Context, t *task) (op.State, error) {
+	s := t.t.state
+	if s.Kind != op.Directory || s.Hash == "" {
+		return s, nil
+	}
+	less := false
+	for p := range n.left {
+		less = less || p.Within(t.from)
+	}
+	if !less {
+		return s, nil
+	}
+	d, err := n.w.look.Look(ctx, t.from, false)
+	if err != nil {
+		return s, err
+	}
+	defer d.Close()
+	m, err := d.ManifestWithout(ctx, func(below string) bool { return n.left[t.from.Join(below)] })
+	s.Hash, s.Size = m.Digest, m.Bytes
+	return s, err
+}
+
+// unknot lets one file that stands in the way of others go by way of a copy.
+func (n *netting) unknot(ctx context.Context) error {
+	for _, t := range n.tasks {
+		if t.do != op.Move || t.t.kind != op.File {
+			continue
+		}
+		node, err := n.w.look.Look(ctx, t.from, false)
+		if err != nil {
+			return err
+		}
+		n.w.open = append(n.w.open, node)
+		t.t.stage = func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
+			return st.StageCopy(ctx, slot, node, rooted.Meta{Like: node})
+		}
+		if !n.goesWith(t.from) {
+			n.tasks = append(n.tasks, &task{do: op.Take, t: t.t, from: t.from})
+		}
+		t.do, t.from = op.Place, ""
+		return nil
+	}
+	t := n.tasks[0].t
+	return op.Fail(op.NotAvailable, "directories change places with each other in this batch").At(t.path()).Do("move one of them aside in a call of its own")
+}

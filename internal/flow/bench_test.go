@@ -1,0 +1,82 @@
+package flow_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"holdpoint/audit"
+	"holdpoint/internal/flow"
+	"holdpoint/internal/journal"
+	"holdpoint/op"
+)
+
+// engine opens one on a new state and workspace.
+func engine(b testing.TB) (*flow.Engine, op.Caller, string) {
+	base := b.TempDir()
+	root := filepath.Join(base, "ws")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	state := filepath.Join(base, "state")
+	j, err := journal.Open(state, journal.Options{CreatedOK: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := flow.New(flow.Config{Version: "test"}, j, l, nil)
+	b.Cleanup(func() { e.Close(); l.Close(); j.Close() })
+	if _, err := e.AddRoot(b.Context(), flow.RootSpec{Dir: root}); err != nil {
+		b.Fatal(err)
+	}
+	return e, op.Caller{Token: "tk_bench", Name: "bench", Role: op.Agent}, root
+}
+
+func text(size int) string {
+	line := "the quick brown fox jumps over the lazy dog\n"
+	return "rev = 000000\n" + strings.Repeat(line, size/len(line))
+}
+
+func BenchmarkView4K(b *testing.B)   { benchView(b, 4<<10) }
+func BenchmarkView200K(b *testing.B) { benchView(b, 200<<10) }
+
+func benchView(b *testing.B, size int) {
+	e, by, root := engine(b)
+	os.WriteFile(filepath.Join(root, "a.txt"), []byte(text(size)), 0o644)
+	for b.Loop() {
+		if r := e.Call(b.Context(), by, op.Request{Op: op.ViewFile, Args: op.Object{"path": "a.txt"}}, nil); r.Status != op.Done {
+			b.Fatal(r.Error)
+		}
+	}
+}
+
+// BenchmarkEdit4K is a durable edit with its undo credential, transport apart.
+func BenchmarkEdit4K(b *testing.B) {
+	e, by, root := engine(b)
+	os.WriteFile(filepath.Join(root, "a.txt"), []byte(text(4<<10)), 0o644)
+	i := 0
+	for b.Loop() {
+		args := op.Object{"path": "a.txt", "old_string": fmt.Sprintf("rev = %06d", i), "new_string": fmt.Sprintf("rev = %06d", i+1)}
+		if r := e.Call(b.Context(), by, op.Request{Op: op.EditFile, Args: args}, nil); r.Status != op.Done {
+			b.Fatal(r.Error)
+		}
+		i++
+	}
+}
+
+// BenchmarkPreflightEdit is decision plus preflight of one edit, in process.
+func BenchmarkPreflightEdit(b *testing.B) {
+	e, by, root := engine(b)
+	os.WriteFile(filepath.Join(root, "a.txt"), []byte(text(4<<10)), 0o644)
+	req := op.Request{Op: op.EditFile, Args: op.Object{"path": "a.txt", "old_string": "rev = 000000", "new_string": "rev = 000001"}}
+	for b.Loop() {
+		if p := e.Preflight(b.Context(), by, req, nil); p.Error != nil {
+			b.Fatal(p.Error)
+		}
+	}
+}

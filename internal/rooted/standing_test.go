@@ -1,0 +1,88 @@
+//go:build linux
+
+package rooted
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"holdpoint/op"
+)
+
+// standing is a list in which steps stand on earlier ones: what was changed is changed
+// again, moved under another name, and taken away, and its old name is used anew.
+func standing(t *testing.T) (*bench, []op.Step) {
+	t.Helper()
+	b := benchIn(t, fastDir(t), Options{})
+	b.write("ws/a/x", "x0")
+	b.write("ws/a/s/deep", "deep")
+	b.write("ws/other", "other")
+	stage := func(slot, content string) Staged {
+		s, err := b.st.Stage(ctx(), slot, strings.NewReader(content), Meta{})
+		must(t, err)
+		return s
+	}
+	dir, absent := op.State{Kind: op.Directory}, op.State{Kind: op.Absent}
+	x1, x2, y, z := stage("x1", "x1"), stage("x2", "x2"), stage("y", "y"), stage("z", "z")
+	return b, []op.Step{
+		{Do: op.Swap, Path: "a/x", Slot: "x1", Before: b.state("a/x"), After: x1.State, Inode: x1.Inode},
+		{Do: op.Place, Path: "a/y", Slot: "y", Before: absent, After: y.State, Inode: y.Inode},
+		{Do: op.Move, Path: "a", To: "b", Before: dir, After: dir},
+		{Do: op.Swap, Path: "b/x", Slot: "x2", Before: x1.State, After: x2.State, Inode: x2.Inode},
+		{Do: op.Take, Path: "b/y", Slot: "y-taken", Before: y.State, After: absent},
+		{Do: op.MakeDir, Path: "a", Before: absent, After: dir},
+		{Do: op.Place, Path: "a/x", Slot: "z", Before: absent, After: z.State, Inode: z.Inode},
+		{Do: op.Move, Path: "b/s/deep", To: "a/deep", Before: b.state("a/s/deep"), After: b.state("a/s/deep")},
+		{Do: op.RemoveDir, Path: "b/s", Before: dir, After: absent},
+		{Do: op.Take, Path: "b", Slot: "b-taken", Before: dir, After: absent},
+		{Do: op.Swap, Path: "other", Slot: "o", Before: b.state("other"), After: stage("o", "o").State},
+	}
+}
+
+func TestStepsOnSteps(t *testing.T) {
+	b, steps := standing(t)
+	start := b.tree()
+	done := b.mustDo(steps...)
+	end := b.tree()
+	b.reads("ws/a/x", "z")
+	b.reads("ws/a/deep", "deep")
+	b.reads("store/b-taken/x", "x2")
+	for range 2 {
+		done = b.mustDo(op.Inverse(done)...)
+		if got := b.tree(); got != start {
+			t.Fatalf("undo:\n%s\nwant\n%s", got, start)
+		}
+		done = b.mustDo(op.Inverse(done)...)
+		if got := b.tree(); got != end {
+			t.Fatalf("redo:\n%s\nwant\n%s", got, end)
+		}
+	}
+	if got := b.again().settle(done); !got.Done || len(got.Conflicts) > 0 {
+		t.Errorf("settled %+v", got)
+	}
+}
+
+func TestSettleStepsOnSteps(t *testing.T) {
+	for n := 2; ; n++ {
+		b, steps := standing(t)
+		start := b.tree()
+		rec, crashed, point, err := b.crashAt(n, steps, nil)
+		if !crashed {
+			must(t, err)
+			return
+		}
+		t.Run(fmt.Sprintf("point %d %s", n, point), func(t *testing.T) {
+			a := b.again()
+			a.t = t
+			got := a.settle(rec)
+			if len(got.Conflicts) > 0 || !got.Done && a.tree() != start || got.Done && a.tree() == start {
+				t.Errorf("settled %+v:\n%s\nthe start was\n%s", got, a.tree(), start)
+			}
+			if second := a.settle(rec); second.Done != got.Done || !slices.Equal(second.Left, got.Left) || len(second.Conflicts) > 0 {
+				t.Errorf("a second time: %+v, first %+v", second, got)
+			}
+		})
+	}
+}
