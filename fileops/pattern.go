@@ -93,10 +93,10 @@ func badPattern(err error) error {
 		Do("the syntax is RE2: no look-around and no back-references; leave regex out to look for plain text").Because(err)
 }
 
-// window is how much of a long line is matched at a time, with overlap between, so that a
+// matchAt is how much of a long line is matched at a time, with overlap between, so that a
 // call can be ended soon. A match longer than overlap may be missed at an edge.
 const (
-	window  = 256 << 10
+	matchAt = 256 << 10
 	overlap = 16 << 10
 )
 
@@ -107,11 +107,11 @@ func (p *pattern) in(ctx context.Context, text []byte) (from, to int, ok bool) {
 		i := bytes.Index(text, p.plain)
 		return i, i + len(p.plain), i >= 0
 	}
-	if len(text) <= window+overlap {
+	if len(text) <= matchAt+overlap {
 		return p.match(ctx, text)
 	}
-	for off := 0; off < len(text) && ctx.Err() == nil; off += window {
-		part := text[off:min(len(text), off+window+overlap)]
+	for off := 0; off < len(text) && ctx.Err() == nil; off += matchAt {
+		part := text[off:min(len(text), off+matchAt+overlap)]
 		from, to, ok = p.within(ctx, part, off == 0, off+len(part) == len(text))
 		if ok {
 			return off + from, off + to, true

@@ -43,6 +43,7 @@ type Plan struct {
 	Warnings         []op.Warning
 	DestructiveParts []op.Name // of a batch: its deleting, moving and rolling-back operations
 	Places           []Place   // paths that it makes and no argument names
+	Contents         []Place   // of a plan for several files: what comes to stand at each
 	NewContent       []byte    // what will stand there, for the secret shapes; nil where it is a copy
 
 	stagers []stager // of each step: what to stage; nil where nothing is
@@ -113,6 +114,8 @@ func NewPlan(ctx context.Context, s Scene) (*Plan, error) {
 		return planWrite(s, a)
 	case *op.EditArgs:
 		return planEdit(s, a)
+	case *op.PatchArgs:
+		return planPatch(s, a)
 	case *op.CopyArgs:
 		return planCopy(ctx, s, a)
 	case *op.BackupArgs:

@@ -227,12 +227,12 @@ func (w *World) make(dir *thing, s op.Step, stage stager, f fresh) {
 // change gives a file other bytes. What another part of the batch made or changed already
 // keeps the metadata that it got there.
 func (t *thing) change(f fresh, stage stager) error {
-	if t.fresh == nil && t.was != "" && f.over != nil {
+	if t.fresh == nil && t.was != "" {
 		t.fresh, t.stage = &f, stage
 		return nil
 	}
 	content, err := f.read()
-	if err != nil || t.fresh == nil {
+	if err != nil || t.fresh == nil || t.fresh.over == nil {
 		return unforeseen(t.path())
 	}
 	mode := f.mode

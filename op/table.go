@@ -95,8 +95,8 @@ var (
 var table = []Spec{
 	{ViewFile, Read, T1, "allow_read", allowRead, args[ViewArgs](), true, "", "View a file", "Shows a file or a part of it, with its hash."},
 	{ListDirectory, Read, T1, "allow_read", allowRead, args[ListArgs](), true, "", "List a directory", "Lists what a directory holds, in pages."},
-	{FileTree, Read, T1, "allow_read", allowRead, args[TreeArgs](), false, "", "Show a tree", "Lists a directory and what lies below it."},
-	{SearchFiles, Read, T1, "allow_read", allowRead, args[SearchArgs](), false, "", "Search files", "Finds text in files."},
+	{FileTree, Read, T1, "allow_read", allowRead, args[TreeArgs](), true, "", "Show a tree", "Lists a directory and what lies below it."},
+	{SearchFiles, Read, T1, "allow_read", allowRead, args[SearchArgs](), true, "", "Search files", "Finds text in files."},
 	{FileInfo, Read, T1, "allow_read", allowRead, args[InfoArgs](), true, "", "File facts", "Tells whether a path exists and what stands there."},
 	{DiffFile, Read, T1, "allow_read", allowRead, args[DiffArgs](), true, "", "Compare", "Compares a file with another or with given text."},
 	{ValidateFile, Read, T1, "allow_read", allowRead, args[ValidateArgs](), false, "", "Validate a file", "Checks the syntax of a document."},

@@ -19,7 +19,7 @@ type fileConfig struct {
 	Store     string                 `toml:"store"` // "" or "in-root"
 	Keep      string                 `toml:"keep"`  // life of undo credentials, "30d"
 	Protected []string               `toml:"protected"`
-	Deadlines map[string]string      `toml:"deadlines"` // by tier: "60m", "0s" waits for ever
+	Deadlines map[string]string      `toml:"deadlines"`  // by tier: "60m", "0s" waits for ever
 	OnTimeout map[string]string      `toml:"on_timeout"` // by tier: reject, pause, auto_deny; auto where a tier is automatic
 	Two       twoReviewersFile       `toml:"two_reviewers"`
 	Notify    []notifyFile           `toml:"notify"`

@@ -139,11 +139,10 @@ func TestBackups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := f.Truncate(1 << 30); err != nil {
+		if err := f.Truncate(96 << 20); err != nil {
 			t.Fatal(err)
 		}
-		f.WriteAt(make([]byte, 0), 0)
-		f.WriteAt([]byte(strings.Repeat("x", 4096)), 512<<20)
+		f.WriteAt([]byte(strings.Repeat("x", 4096)), 48<<20)
 		f.Close()
 		small := func(path string) {
 			t.Helper()

@@ -125,6 +125,9 @@ func (e *Engine) open(by op.Caller, req op.Request, warnings []op.Warning, relea
 	}
 	c.args, c.req.Args, c.warnings = args, named, append(c.warnings, more...)
 	c.terms = op.TermsOf(req.Op, req.DryRun, args)
+	if err := c.unpermitted(); err != nil {
+		return c, err
+	}
 	if spec.Class == op.Reverting && by.Role.Includes(op.Reviewer) {
 		// A person who forces an undo is the person whom the safety net asks for.
 		c.terms.ForceOverwrite = false

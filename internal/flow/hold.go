@@ -69,7 +69,7 @@ func (e *Engine) answerable(ctx context.Context, needs int) error {
 }
 
 func (e *Engine) identity(c *call) string {
-	return decision.Identity(c.req.Op, c.ws.Key, decision.Paths(c.facts), decision.Flags(c.terms))
+	return decision.Identity(c.req.Op, c.ws.Key, decision.Paths(c.facts), c.identityFlags())
 }
 
 // card words the call for a person, once; everything that came from the caller or the
@@ -87,7 +87,7 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 	switch {
 	case c.harmless():
 		card.Effect = "read"
-	case c.spec.Class == op.Destructive || c.facts.Overwrites:
+	case c.destroys():
 		card.Effect = "destructive"
 	}
 	if e.cfg.Two.needed(c) {
@@ -105,7 +105,9 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 			card.Lines = append(card.Lines, fmt.Sprintf("protected by %s (%s)", show(t.ProtectedBy), t.ProtectedFrom))
 		}
 	}
-	if plan.BreakLinks {
+	if plan.BreakLinks && len(c.facts.Targets) > 1 {
+		card.Lines = append(card.Lines, "a file with several names gets one of its own; the others keep the old bytes")
+	} else if plan.BreakLinks {
 		card.Lines = append(card.Lines, fmt.Sprintf("this file has %d names; the others keep the old bytes", c.facts.Targets[0].LinkCount))
 	}
 	card.Lines = append(card.Lines, further(c.req.Args)...)
@@ -120,7 +122,9 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 
 // harmless reports a call that changes nothing even when it is released: a read, or a
 // rehearsal. In the mode deny it waits all the same.
-func (c *call) harmless() bool { return c.spec.Class == op.Read || c.req.DryRun }
+func (c *call) harmless() bool {
+	return c.spec.Class == op.Read || c.req.DryRun || c.spec.Class == op.Batch && !c.facts.Mutates
+}
 
 // reading words a read for the card; it has no plan.
 func (c *call) reading() *fileops.Plan {

@@ -22,18 +22,28 @@ func (e *Engine) look(ctx context.Context, c *call) error {
 	if c.spec.Class == op.Reverting {
 		return e.lookBack(ctx, c)
 	}
+	if c.spec.Class == op.Batch {
+		return e.lookBatch(ctx, c)
+	}
 	depth := preflight.Shallow
 	if c.deep() {
 		depth = preflight.Deep
 	}
-	if err := e.see(ctx, c, op.Subjects(c.args), depth); err != nil {
+	subjects, err := fileops.Subjects(c.args)
+	if err != nil {
 		return err
+	}
+	if err := e.see(ctx, c, plainSubjects(subjects), depth); err != nil {
+		return err
+	}
+	for i, s := range subjects {
+		c.facts.Targets[i].Deletes = s.Deletes
 	}
 	if c.spec.Class == op.Read {
 		c.facts.Planned, c.facts.ChangeBytes = true, 0
 		return nil
 	}
-	scene, err := c.scene(), error(nil)
+	scene := c.scene()
 	if c.req.Op == op.RollbackFile {
 		scene.Backup, err = e.backupOf(ctx, c, c.facts.Targets[0].Path)
 	}
@@ -72,9 +82,24 @@ func (c *call) planned(p *fileops.Plan) {
 	if p.NewContent != nil && !c.facts.Targets[0].Sensitive {
 		c.facts.Targets[0].Sensitive = c.ws.Sensitive(c.facts.Targets[0].Path, added(c.facts.Targets[0], p))
 	}
+	for _, pl := range p.Contents {
+		for i, t := range c.facts.Targets {
+			if t.Path == pl.Path && c.ws.Sensitive(t.Path, pl.Head) {
+				c.facts.Targets[i].Sensitive = true
+			}
+		}
+	}
 	if p.Diff.Text != "" && hidden(p.Diff.Text) {
 		c.warnings = append(c.warnings, op.Warning{Code: "hidden_characters", Message: "the change holds characters that do not show"})
 	}
+}
+
+func plainSubjects(list []fileops.PartSubject) []op.Subject {
+	out := make([]op.Subject, 0, len(list))
+	for _, s := range list {
+		out = append(out, s.Subject)
+	}
+	return out
 }
 
 // added is what a change brings in: of a file that was looked through already only the

@@ -72,11 +72,16 @@ func (w *Workspace) small(ctx context.Context, p op.Path) []byte {
 // ShapesRepository reports whether p lies in, or would complete, a directory that git
 // takes for a repository: HEAD with objects, refs or config beside it.
 func (w *Workspace) ShapesRepository(ctx context.Context, p op.Path) bool {
+	return w.shapes(p, func(p op.Path) bool { return w.there(ctx, p) })
+}
+
+// shapes is ShapesRepository in a tree of which there tells what stands in it.
+func (w *Workspace) shapes(p op.Path, there func(op.Path) bool) bool {
 	child := path.Base(string(p))
 	for dir := p.Parent(); ; dir, child = dir.Parent(), dir.Base() {
 		names := []string{child}
 		for _, name := range []string{"HEAD", "config", "objects", "refs"} {
-			if name != child && w.there(ctx, dir.Join(name)) {
+			if name != child && there(dir.Join(name)) {
 				names = append(names, name)
 			} else if name == "HEAD" && name != child {
 				// Without HEAD there is no repository, whatever else is there.

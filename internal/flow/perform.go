@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"holdpoint/audit"
+	"holdpoint/fileops"
 	"holdpoint/internal/journal"
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
@@ -16,6 +17,9 @@ import (
 // perform carries a judged call out: stage, hold, intent on record, act, commit. After
 // any failure the tree is as before; after a kill at any instruction Recover settles it.
 func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval op.ID) op.Reply {
+	if fileops.Apart(c.args) {
+		return e.performApart(ctx, c, d, approval)
+	}
 	if len(c.plan.Steps) == 0 {
 		r := e.reply(c, op.Done, d)
 		r.Result = c.plan.Result
@@ -151,15 +155,39 @@ func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply) er
 // withoutContent drops the diff from what is kept of a reply; the operation has its own.
 func withoutContent(r op.Reply) op.Reply {
 	if m, ok := r.Result.(map[string]any); ok {
-		kept := map[string]any{}
-		for k, v := range m {
-			if k != "diff" {
-				kept[k] = v
-			}
-		}
-		r.Result = kept
+		r.Result = slim(m)
 	}
 	return r
+}
+
+// slim leaves out the diffs, those of a batch's items as well.
+func slim(m map[string]any) map[string]any {
+	kept := map[string]any{}
+	for k, v := range m {
+		switch items, list := v.([]map[string]any); {
+		case k == "diff":
+		case k == "items" && list:
+			kept[k] = slimItems(items)
+		default:
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+func slimItems(items []map[string]any) []map[string]any {
+	out := make([]map[string]any, 0, len(items))
+	for _, item := range items {
+		one := map[string]any{}
+		for k, v := range item {
+			if r, ok := v.(map[string]any); ok && k == "result" {
+				v = slim(r)
+			}
+			one[k] = v
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 // effects words the steps, without the directories that an undo kept.

@@ -47,7 +47,7 @@ func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.E
 		env.ClearanceFloor = f
 	}
 	if e.trust != nil {
-		env.Trusted = e.trust.Current().For(c.by.Workflow, c.ws.Key, c.ws.Root.Dir(), c.req.Op, c.facts.Targets, c.destructiveParts())
+		env.Trusted = e.trust.Current().For(c.by.Workflow, c.ws.Key, c.ws.Root.Dir(), c.terms.Op, c.facts.Targets, c.destructiveParts())
 	}
 	rules, err := e.known.rulesFor(c.by.Token, func() ([]journal.Rule, error) { return e.jrn.RulesFor(ctx, c.by.Token) })
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"holdpoint/op"
@@ -213,21 +214,23 @@ func (h *Held) confirm(ctx context.Context) error {
 	return nil
 }
 
-// syncNames syncs each directory that a step changed, once.
+// syncNames syncs each directory that a step changed, once, and all at the same time: a
+// filesystem with one journal then commits them together.
 func (h *Held) syncNames() error {
-	synced := map[uint64]bool{}
-	sync := func(dir int, p op.Path) error {
-		if dir < 0 {
+	type dir struct {
+		fd int
+		p  op.Path
+	}
+	var dirs []dir
+	seen := map[uint64]bool{}
+	add := func(fd int, p op.Path) error {
+		if fd < 0 {
 			return nil
 		}
-		i, _, err := lookAt(dir, "")
-		if err != nil || synced[i.Ino] {
-			return fail(err, p)
-		}
-		synced[i.Ino] = true
-		err = syncDir(dir)
-		if err == unix.EACCES { // a directory that may be changed but not listed
-			err = unix.Syncfs(h.s.fd)
+		i, _, err := lookAt(fd, "")
+		if err == nil && !seen[i.Ino] {
+			seen[i.Ino] = true
+			dirs = append(dirs, dir{fd, p})
 		}
 		return fail(err, p)
 	}
@@ -235,16 +238,26 @@ func (h *Held) syncNames() error {
 		if !a.done {
 			continue
 		}
-		if err := errors.Join(sync(a.from.dir, a.step.Path), sync(a.to.dir, a.step.To)); err != nil {
+		err := errors.Join(add(a.from.dir, a.step.Path), add(a.to.dir, a.step.To))
+		if err == nil && a.step.Slot != "" {
+			err = add(h.s.fd, a.step.Path)
+		}
+		if err != nil {
 			return err
 		}
-		if a.step.Slot != "" {
-			if err := sync(h.s.fd, a.step.Path); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
+	var g errgroup.Group
+	g.SetLimit(16)
+	for _, d := range dirs {
+		g.Go(func() error {
+			err := syncDir(d.fd)
+			if err == unix.EACCES { // a directory that may be changed but not listed
+				err = unix.Syncfs(h.s.fd)
+			}
+			return fail(err, d.p)
+		})
+	}
+	return g.Wait()
 }
 
 // reread compares what was put in with what was meant. Another file at the name, or a

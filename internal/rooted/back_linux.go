@@ -63,10 +63,17 @@ func (h *Held) back(ctx context.Context, a *act) (note string, err error) {
 	case op.MakeDir:
 		return unmake(a.from, a.oursInfo, a.step.Path)
 	default:
-		if err := remake(a.from, a.gone); err != nil && err != unix.EEXIST {
-			return "", err
+		var err error
+		if a.gone.info.Kind == op.Directory {
+			err = remake(a.from, a.gone)
+		} else { // after a crash only the record knows what it was
+			mode, exact := modeOf(a.step.Before)
+			err = makeDirAt(a.from, mode, exact)
 		}
-		return "", nil
+		if err == unix.EEXIST {
+			err = nil
+		}
+		return "", err
 	}
 }
 

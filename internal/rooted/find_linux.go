@@ -3,20 +3,22 @@ package rooted
 import (
 	"context"
 	"errors"
-	"os"
+	"slices"
 
 	"holdpoint/op"
 )
 
-// find opens what it can and judges one step.
+// find judges one step, and when acting opens what taking it back needs.
 func (t *settling) find(ctx context.Context, a *act) (outcome, error) {
-	var err error
-	if a.from, err = t.place(a.step.Path); err != nil && !errors.Is(err, op.Stale) {
-		return unhappened, err
-	}
-	if a.step.Do == op.Move {
-		if a.to, err = t.place(a.step.To); err != nil && !errors.Is(err, op.Stale) {
+	if t.acting {
+		var err error
+		if a.from, err = t.h.place(a.step.Path); err != nil && !errors.Is(err, op.Stale) {
 			return unhappened, err
+		}
+		if a.step.Do == op.Move {
+			if a.to, err = t.h.place(a.step.To); err != nil && !errors.Is(err, op.Stale) {
+				return unhappened, err
+			}
 		}
 	}
 	switch a.step.Do {
@@ -32,27 +34,6 @@ func (t *settling) find(ctx context.Context, a *act) (outcome, error) {
 		return t.findMakeDir(a)
 	}
 	return t.findRemoveDir(a)
-}
-
-// at opens what stands at a place; a nil node means nothing.
-func (t *settling) at(p place, name op.Path) (*Node, error) {
-	if p.dir < 0 {
-		return nil, nil
-	}
-	dir := &Node{Path: name.Parent(), in: t.h.r.in, parent: none, self: p.dir}
-	n, err := dir.child(p.name)
-	if errors.Is(err, op.NotFound) {
-		return nil, nil
-	}
-	return n, err
-}
-
-func (t *settling) slot(slot string) (*Node, error) {
-	n, err := t.h.s.Node(slot)
-	if errors.Is(err, op.NotFound) {
-		return nil, nil
-	}
-	return n, err
 }
 
 func isOurs(n *Node, step op.Step) bool {
@@ -76,17 +57,15 @@ func hasHash(ctx context.Context, n *Node, want op.State) (bool, error) {
 }
 
 func (t *settling) findSwap(ctx context.Context, a *act) (outcome, error) {
-	in, err := t.slot(a.step.Slot)
-	if err != nil {
+	in, err := t.open(spot{a.step.Slot, "."})
+	if err != nil || isOurs(in, a.step) {
+		closeNodes(in)
 		return unhappened, err
 	}
-	target, err := t.at(a.from, a.step.Path)
-	if err != nil {
-		return unhappened, err
-	}
+	target, err := t.ours(a, a.step.Path)
 	defer closeNodes(in, target)
-	if isOurs(in, a.step) {
-		return unhappened, nil
+	if err != nil {
+		return unhappened, err
 	}
 	if in == nil {
 		return t.withoutSlot(ctx, a, target)
@@ -113,58 +92,59 @@ func (t *settling) withoutSlot(ctx context.Context, a *act, target *Node) (outco
 	return overtaken, nil
 }
 
-// ownAt judges a step whose staged thing left its slot, by what stands at the path.
+// ownAt judges a step whose staged thing left its slot, by where it stands now.
 func (t *settling) ownAt(ctx context.Context, a *act, target *Node) (outcome, error) {
 	if !isOurs(target, a.step) {
 		t.conflict(a.step.Path, "it was changed by others since; theirs stays")
 		return overtaken, nil
 	}
-	var err error
-	if a.ours, err = dup(target.self); err != nil {
-		return unhappened, err
-	}
-	a.oursInfo, a.done = target.Info, true
 	whole, err := hasHash(ctx, target, a.step.After)
 	switch {
 	case err != nil:
 		return unhappened, err
 	case whole:
-		return happened, nil
+		return happened, t.claim(a, target)
 	case target.Info.Kind == op.File && target.Info.Size == 0 && a.step.After.Size > 0:
 		t.conflict(a.step.Path, "it stood empty after a crash, and the earlier version was put back")
 		a.torn = true
-		return intruded, nil
+		return intruded, t.claim(a, target)
+	case target.Info.Kind == op.Directory && !t.acting:
+		return happened, nil // later steps may work below it
 	}
-	a.done = false
 	t.conflict(a.step.Path, "it was written by others since; theirs stays")
 	return overtaken, nil
+}
+
+// claim holds our thing for the way back.
+func (t *settling) claim(a *act, n *Node) (err error) {
+	a.ours, err = dup(n.self)
+	a.oursInfo, a.done = n.Info, err == nil
+	return err
 }
 
 // foreignSwap puts back a version of others that an exchange brought out just before the
 // crash. Where ours does not stand at the path any more, nobody can tell which of the two
 // is newer, and both stay.
 func (t *settling) foreignSwap(a *act, target *Node) (outcome, error) {
+	if !t.acting {
+		return intruded, nil
+	}
 	if !isOurs(target, a.step) {
 		kept, err := t.h.s.keep(a.step.Slot)
 		t.conflict(a.step.Path, "others changed it while the change was made; another version of theirs is kept in the store as "+kept)
 		return unhappened, err
 	}
-	var err error
-	if a.ours, err = dup(target.self); err != nil {
-		return unhappened, err
-	}
-	a.oursInfo, a.done = target.Info, true
 	t.conflict(a.step.Path, "others changed it at the last moment; theirs was put back")
-	return intruded, nil
+	return intruded, t.claim(a, target)
 }
 
 func (t *settling) findPlace(ctx context.Context, a *act) (outcome, error) {
-	in, err := t.slot(a.step.Slot)
+	in, err := t.open(spot{a.step.Slot, "."})
 	if err != nil || in != nil {
 		closeNodes(in)
 		return unhappened, err
 	}
-	target, err := t.at(a.from, a.step.Path)
+	target, err := t.ours(a, a.step.Path)
 	if err != nil {
 		return unhappened, err
 	}
@@ -173,13 +153,13 @@ func (t *settling) findPlace(ctx context.Context, a *act) (outcome, error) {
 }
 
 func (t *settling) findTake(ctx context.Context, a *act) (outcome, error) {
-	in, err := t.slot(a.step.Slot)
+	in, err := t.open(spot{a.step.Slot, "."})
 	if err != nil {
 		return unhappened, err
 	}
 	defer closeNodes(in)
 	if in == nil {
-		target, err := t.at(a.from, a.step.Path)
+		target, err := t.open(spot{path: a.step.Path})
 		defer closeNodes(target)
 		if err != nil || target != nil {
 			return unhappened, err
@@ -202,65 +182,101 @@ func (t *settling) findTake(ctx context.Context, a *act) (outcome, error) {
 // findMove needs no hash where the inode was recorded: what others wrote at the
 // destination since is theirs and lies where they wrote it.
 func (t *settling) findMove(ctx context.Context, a *act) (outcome, error) {
-	from, err := t.at(a.from, a.step.Path)
+	from, err := t.open(spot{path: a.step.Path})
 	if err != nil {
 		return unhappened, err
 	}
-	to, err := t.at(a.to, a.step.To)
+	defer closeNodes(from)
+	if isOurs(from, a.step) {
+		return unhappened, nil
+	}
+	to, err := t.ours(a, a.step.To)
 	if err != nil {
-		closeNodes(from)
 		return unhappened, err
 	}
-	defer closeNodes(from, to)
+	defer closeNodes(to)
+	if a.step.Inode == 0 {
+		return t.moveByHash(ctx, a, from, to)
+	}
+	if !isOurs(to, a.step) {
+		t.conflict(a.step.To, "it was changed by others since; theirs stays")
+		return overtaken, nil
+	}
+	if to.Info.Kind == op.File && t.untouchedLater(a) {
+		if moved, err := hasHash(ctx, to, a.step.Before); err != nil || !moved {
+			t.conflict(a.step.To, "it was written by others since")
+		}
+	}
+	a.came, a.done = to.Info, true
+	return happened, nil
+}
+
+// moveByHash judges a move that stood on earlier steps, whose inode nobody knew when it
+// was recorded.
+func (t *settling) moveByHash(ctx context.Context, a *act, from, to *Node) (outcome, error) {
 	moved, err := hasHash(ctx, to, a.step.Before)
 	if err != nil {
 		return unhappened, err
 	}
-	if isOurs(to, a.step) || a.step.Inode == 0 && moved && from == nil {
-		if !moved {
-			t.conflict(a.step.To, "it was written by others since")
-		}
+	if moved {
 		a.came, a.done = to.Info, true
 		return happened, nil
 	}
 	stayed, err := hasHash(ctx, from, a.step.Before)
-	if isOurs(from, a.step) || a.step.Inode == 0 && stayed || err != nil {
+	if err != nil || stayed {
 		return unhappened, err
+	}
+	if to == nil && !t.acting && !t.untouchedLater(a) {
+		return happened, nil // a later step put it elsewhere
 	}
 	t.conflict(a.step.To, "it was changed by others since; theirs stays")
 	return overtaken, nil
 }
 
-func (t *settling) findMakeDir(a *act) (outcome, error) {
-	n, err := t.at(a.from, a.step.Path)
-	defer closeNodes(n)
-	switch {
-	case err != nil || n == nil:
-		return unhappened, err
-	case n.Info.Kind != op.Directory:
-		t.conflict(a.step.Path, "a "+string(n.Info.Kind)+" stands there since")
-		return overtaken, nil
+// untouchedLater reports whether no later step works at or below where a left its thing.
+func (t *settling) untouchedLater(a *act) bool {
+	for _, s := range t.steps[a.index+1:] {
+		if standsOn(s, []op.Step{a.step}) {
+			return false
+		}
 	}
-	a.oursInfo, a.done = n.Info, true
-	return happened, nil
+	return true
+}
+
+func (t *settling) findMakeDir(a *act) (outcome, error) {
+	spots := t.spots(a.index, a.step.Path)
+	for i, at := range spots {
+		n, err := t.open(at)
+		defer closeNodes(n)
+		if err != nil {
+			return unhappened, err
+		}
+		if n == nil {
+			continue
+		}
+		if n.Info.Kind == op.Directory {
+			a.oursInfo, a.done = n.Info, true
+			return happened, nil
+		}
+		if i == 0 {
+			t.conflict(a.step.Path, "a "+string(n.Info.Kind)+" stands there since")
+			return overtaken, nil
+		}
+	}
+	for _, s := range t.steps[a.index+1:] {
+		if s.Do == op.RemoveDir && !t.acting && slices.Contains(spots, spot{path: s.Path}) {
+			return neutral, nil // made and removed, or never made: it is the same
+		}
+	}
+	return unhappened, nil
 }
 
 func (t *settling) findRemoveDir(a *act) (outcome, error) {
-	n, err := t.at(a.from, a.step.Path)
+	n, err := t.open(spot{path: a.step.Path})
 	defer closeNodes(n)
 	if err != nil || n != nil {
 		return neutral, err
 	}
-	mode, _ := modeOf(a.step.Before)
-	a.gone = removed{info: Info{Kind: op.Directory, Mode: mode, UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}}
 	a.done = a.from.dir >= 0
 	return happened, nil
-}
-
-func closeNodes(nodes ...*Node) {
-	for _, n := range nodes {
-		if n != nil {
-			n.Close()
-		}
-	}
 }

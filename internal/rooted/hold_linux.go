@@ -77,8 +77,9 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 	for i, step := range steps {
 		h.acts = append(h.acts, newAct(step, i, standsOn(step, steps[:i])))
 	}
-	for _, a := range h.acts {
+	for i, a := range h.acts {
 		if a.later {
+			h.foresee(a, h.Steps()[:i])
 			continue
 		}
 		if err := h.prepare(ctx, a); err != nil {
@@ -93,6 +94,33 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 
 func newAct(step op.Step, i int, later bool) *act {
 	return &act{step: step, index: i, later: later, from: place{dir: none}, to: place{dir: none}, was: none, file: none, ours: none}
+}
+
+// foresee finds the inode that a later Take or Move will meet, so that the record can name
+// it: that of what an earlier step puts there, or of what stands now where an earlier
+// step will bring it from. It stays 0 where nobody can know; Settle goes by hash then.
+func (h *Held) foresee(a *act, earlier []op.Step) {
+	if a.step.Do != op.Take && a.step.Do != op.Move {
+		return
+	}
+	p := a.step.Path
+	for i := len(earlier) - 1; i >= 0; i-- {
+		switch s := earlier[i]; {
+		case s.Do == op.Move && p.Within(s.To):
+			p = s.Path + p[len(s.To):]
+		case (s.Do == op.Swap || s.Do == op.Place) && p == s.Path:
+			a.step.Inode = s.Inode
+			return
+		case s.Do == op.Place && p.Within(s.Path), s.Do == op.MakeDir && p == s.Path:
+			return
+		}
+	}
+	if at, err := h.place(p); err == nil {
+		if i, _, err := lookAt(at.dir, at.name); err == nil {
+			a.step.Inode = i.Ino
+		}
+		closeFD(at.dir)
+	}
 }
 
 // checkSteps refuses lists that no plan of ours makes.

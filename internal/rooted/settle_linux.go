@@ -2,7 +2,7 @@ package rooted
 
 import (
 	"context"
-	"slices"
+	"errors"
 
 	"holdpoint/op"
 )
@@ -38,47 +38,16 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 	if err != nil {
 		return Settled{}, err
 	}
-	t := &settling{h: &Held{r: r, s: s, unlock: unlock}}
+	t := &settling{h: &Held{r: r, s: s, unlock: unlock}, steps: steps}
 	defer t.h.Close()
-	for i, step := range steps {
-		t.h.acts = append(t.h.acts, newAct(step, i, false))
-	}
-	all := true
-	was, notes := make([]outcome, len(steps)), make([][]string, len(steps))
-	for i, a := range t.h.acts {
-		t.later = steps[i+1:]
-		if was[i], err = t.find(ctx, a); err != nil {
-			return Settled{}, fail(err, a.step.Path)
-		}
-		notes[i], t.conflicts = t.conflicts, nil
-		if a.step.After.Kind == op.Directory && underLater(steps, i) {
-			notes[i] = nil // what differs below it is the work of the later steps
-		}
-		all = all && was[i] != unhappened && was[i] != intruded
+	was, all, err := t.survey(ctx)
+	if err != nil {
+		return Settled{}, err
 	}
 	if all {
-		return Settled{Done: true, Conflicts: slices.Concat(notes...)}, nil
+		return Settled{Done: true, Conflicts: t.conflicts}, nil
 	}
-	t.later = nil
-	for i := len(steps) - 1; i >= 0; i-- {
-		if underLater(steps, i) {
-			// Its turn has come: what came after it is taken back, so that everything is
-			// again where the step left it.
-			t.h.acts[i].close()
-			t.h.acts[i] = newAct(steps[i], i, false)
-			sofar := t.conflicts
-			t.conflicts = nil
-			if was[i], err = t.find(ctx, t.h.acts[i]); err != nil {
-				return Settled{}, fail(err, steps[i].Path)
-			}
-			notes[i], t.conflicts = t.conflicts, sofar
-		}
-		if err := t.undo(ctx, t.h.acts[i], was[i]); err != nil {
-			return Settled{}, fail(err, steps[i].Path)
-		}
-	}
-	t.conflicts = append(slices.Concat(notes...), t.conflicts...)
-	if err := t.h.syncNames(); err != nil {
+	if err := t.takeBack(ctx, was); err != nil {
 		return Settled{}, err
 	}
 	return Settled{Conflicts: t.conflicts, Left: t.left()}, nil
@@ -87,34 +56,64 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 // settling borrows the handles and the ways back of Held.
 type settling struct {
 	h         *Held
+	steps     []op.Step
+	acting    bool // false: only looking, where later steps may have moved things on
 	conflicts []string
-	later     []op.Step // taken to have happened, where a step is looked for
 }
 
-// underLater reports whether a later step changes a path of step i.
-func underLater(steps []op.Step, i int) bool {
-	return slices.ContainsFunc(steps[i+1:], func(s op.Step) bool { return standsOn(s, steps[i:i+1]) })
+// survey judges each step and changes nothing. A step that stands on one that did not
+// happen did not happen either, whatever stands at its path.
+func (t *settling) survey(ctx context.Context) (was []outcome, all bool, err error) {
+	was, all = make([]outcome, len(t.steps)), true
+	for i, s := range t.steps {
+		if !t.baseless(i, was) {
+			a := newAct(s, i, false)
+			was[i], err = t.find(ctx, a)
+			a.close()
+			if err != nil {
+				return nil, false, fail(err, s.Path)
+			}
+		}
+		all = all && was[i] != unhappened && was[i] != intruded
+	}
+	return was, all, nil
 }
 
-// place is where the later steps have put the directory that p lies in.
-func (t *settling) place(p op.Path) (place, error) {
-	for _, s := range t.later {
-		if s.Do == op.Move && p.Within(s.Path) {
-			p = s.To + p[len(s.Path):]
+func (t *settling) baseless(i int, was []outcome) bool {
+	for j, earlier := range t.steps[:i] {
+		if was[j] == unhappened && standsOn(t.steps[i], []op.Step{earlier}) {
+			return true
 		}
 	}
-	return t.h.place(p)
+	return false
+}
+
+// takeBack goes from the last step to the first, so that each one finds things where it
+// left them.
+func (t *settling) takeBack(ctx context.Context, was []outcome) error {
+	t.acting, t.conflicts = true, nil
+	for i := len(t.steps) - 1; i >= 0; i-- {
+		a := newAct(t.steps[i], i, false)
+		t.h.acts = append(t.h.acts, a) // Close gives its handles back
+		if t.baseless(i, was) {
+			continue
+		}
+		now, err := t.find(ctx, a)
+		if err == nil && (now == happened || now == intruded) && a.done {
+			err = t.undo(ctx, a)
+		}
+		if err != nil {
+			return fail(err, a.step.Path)
+		}
+	}
+	return t.h.syncNames()
 }
 
 func (t *settling) conflict(p op.Path, what string) {
 	t.conflicts = append(t.conflicts, op.Escape(string(p))+": "+what)
 }
 
-// undo takes a step back that happened; what others did since stays.
-func (t *settling) undo(ctx context.Context, a *act, was outcome) error {
-	if was != happened && was != intruded || !a.done {
-		return nil
-	}
+func (t *settling) undo(ctx context.Context, a *act) error {
 	a.fresh = true // should others have written into it: theirs gets a slot that nobody drops
 	note, err := t.h.back(ctx, a)
 	if note != "" {
@@ -126,16 +125,119 @@ func (t *settling) undo(ctx context.Context, a *act, was outcome) error {
 // left lists the slots that hold what was staged, and the copies made for it.
 func (t *settling) left() []string {
 	var out []string
-	for _, a := range t.h.acts {
-		if a.step.Do != op.Swap && a.step.Do != op.Place {
+	for _, s := range t.steps {
+		if s.Do != op.Swap && s.Do != op.Place {
 			continue
 		}
-		if ino, err := t.h.s.Inode(a.step.Slot); err == nil && (a.step.Inode == 0 || ino == a.step.Inode) {
-			out = append(out, a.step.Slot)
-			if _, err := t.h.s.Inode(a.step.Copy); a.step.Copy != "" && err == nil {
-				out = append(out, a.step.Copy)
+		if ino, err := t.h.s.Inode(s.Slot); err == nil && (s.Inode == 0 || ino == s.Inode) {
+			out = append(out, s.Slot)
+			if _, err := t.h.s.Inode(s.Copy); s.Copy != "" && err == nil {
+				out = append(out, s.Copy)
 			}
 		}
 	}
 	return out
+}
+
+// spot is where a thing may stand: at a path, or in a slot and below it.
+type spot struct {
+	slot string
+	path op.Path // in the workspace, or below what the slot holds; "." is the slot's own
+}
+
+// spots lists where what a step left at p may be by now, since later steps may have moved
+// it, taken it away or exchanged it.
+func (t *settling) spots(i int, p op.Path) []spot {
+	out := []spot{{path: p}}
+	if t.acting {
+		return out
+	}
+	for _, s := range t.steps[i+1:] {
+		if !p.Within(s.Path) {
+			continue
+		}
+		below := op.Path(".")
+		if p != s.Path {
+			below = p[len(s.Path)+1:]
+		}
+		switch {
+		case s.Do == op.Move:
+			p = s.To
+			if below != "." {
+				p = s.To.Join(string(below))
+			}
+			out = append(out, spot{path: p})
+		case s.Do == op.Take || s.Do == op.Swap && below == ".":
+			return append(out, spot{s.Slot, below})
+		}
+	}
+	return out
+}
+
+// open opens what stands at a spot; a nil node means nothing.
+func (t *settling) open(at spot) (n *Node, err error) {
+	if at.slot == "" {
+		pl, err := t.h.place(at.path)
+		if errors.Is(err, op.Stale) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer closeFD(pl.dir)
+		n, err = (&Node{Path: at.path.Parent(), in: t.h.r.in, self: pl.dir}).child(pl.name)
+		return orNothing(n, err)
+	}
+	if n, err = t.h.s.Node(at.slot); err != nil {
+		return orNothing(nil, err)
+	}
+	for _, name := range split(string(at.path)) {
+		below, err := n.child(name)
+		n.Close()
+		if err != nil {
+			return orNothing(nil, err)
+		}
+		n = below
+	}
+	return n, nil
+}
+
+// orNothing takes what is missing, or below what is no directory, for nothing.
+func orNothing(n *Node, err error) (*Node, error) {
+	if errors.Is(err, op.NotFound) || errors.Is(err, op.NotADirectory) {
+		return nil, nil
+	}
+	return n, err
+}
+
+// ours looks for the step's own inode at all spots; else it gives what stands at the path.
+func (t *settling) ours(a *act, p op.Path) (*Node, error) {
+	var first *Node
+	for i, at := range t.spots(a.index, p) {
+		n, err := t.open(at)
+		if err != nil {
+			closeNodes(first)
+			return nil, err
+		}
+		if isOurs(n, a.step) && i > 0 {
+			closeNodes(first)
+			return n, nil
+		}
+		if i == 0 {
+			if first = n; isOurs(n, a.step) {
+				return n, nil
+			}
+			continue
+		}
+		closeNodes(n)
+	}
+	return first, nil
+}
+
+func closeNodes(nodes ...*Node) {
+	for _, n := range nodes {
+		if n != nil {
+			n.Close()
+		}
+	}
 }

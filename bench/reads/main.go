@@ -1,0 +1,125 @@
+// Command reads measures what agents do most beside the programs that are best at it: the
+// same work on the same files in one run, alternating, as ratios of the best times. It
+// uses the engine's own functions in this process, without a daemon between.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"holdpoint/fileops"
+	"holdpoint/internal/rooted"
+	"holdpoint/op"
+)
+
+// row is one comparison: ours and theirs, for one goal.
+type row struct {
+	name   string
+	goal   float64 // ours at most this many times theirs; 0 is no goal
+	ours   func() (string, error)
+	theirs []string // a command line; $T is the tree
+}
+
+func main() {
+	dir := flag.String("dir", "", "where the tree is or will be made; a directory of its own, not removed")
+	files := flag.Int("files", 200_000, "files of the tree")
+	big := flag.Int64("big", 1<<30, "bytes of the large file")
+	rounds := flag.Int("rounds", 5, "times each row is run")
+	only := flag.String("only", "", "only rows whose name holds this")
+	flag.Parse()
+	if err := run(*dir, *files, *big, *rounds, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "reads:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string, files int, big int64, rounds int, only string) error {
+	if dir == "" {
+		return fmt.Errorf("name a directory with -dir")
+	}
+	tree := filepath.Join(dir, "tree")
+	if err := prepare(dir, files, big); err != nil {
+		return err
+	}
+	rows, err := rowsOf(dir, tree)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d cores, %d files; best of %d, ours and theirs in turn\n\n", runtime.NumCPU(), files, rounds)
+	fmt.Printf("%-44s %10s %10s %7s %6s  %s\n", "work", "ours ms", "theirs ms", "ratio", "goal", "ours found; theirs is")
+	for _, r := range rows {
+		if only != "" && !strings.Contains(r.name, only) {
+			continue
+		}
+		if err := r.measure(tree, rounds); err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+	}
+	fmt.Printf("\npeak memory of this process: %d MiB\n", peak())
+	return nil
+}
+
+func (r row) measure(tree string, rounds int) error {
+	best := [2]time.Duration{1 << 62, 1 << 62}
+	var note string
+	for range rounds {
+		begin := time.Now()
+		n, err := r.ours()
+		if err != nil {
+			return err
+		}
+		best[0], note = min(best[0], time.Since(begin)), n
+		cmd := exec.Command(r.theirs[0], r.theirs[1:]...)
+		cmd.Dir = tree
+		begin = time.Now()
+		out, err := cmd.Output()
+		best[1] = min(best[1], time.Since(begin))
+		if exit, ok := err.(*exec.ExitError); err != nil && !(ok && exit.ExitCode() == 1 && len(out) == 0) {
+			return fmt.Errorf("%s: %w", strings.Join(r.theirs, " "), err)
+		}
+	}
+	goal := "-"
+	if r.goal > 0 {
+		goal = fmt.Sprintf("%.1f", r.goal)
+	}
+	fmt.Printf("%-44s %10.1f %10.1f %7.2f %6s  %s; %s\n", r.name, ms(best[0]), ms(best[1]), float64(best[0])/float64(best[1]), goal, note, strings.Join(r.theirs, " "))
+	return nil
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// peak is the most memory that was resident, in MiB.
+func peak() int {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		var kib int
+		if _, err := fmt.Sscanf(line, "VmHWM: %d kB", &kib); err == nil {
+			return kib >> 10
+		}
+	}
+	return 0
+}
+
+// workspace answers reads as the daemon does, less the decision and the wire.
+type workspace struct{ root *rooted.Root }
+
+func (w workspace) read(args any, at string) (map[string]any, error) {
+	ctx := context.Background()
+	n, err := w.root.Look(ctx, op.Path(at), true)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	t := op.Target{Path: n.Path, Kind: n.Info.Kind, Exists: n.Info.Kind != op.Absent, Size: n.Info.Size}
+	return fileops.Read(ctx, fileops.Scene{Args: args, Nodes: []*rooted.Node{n}, Targets: []op.Target{t}, Contents: [][]byte{nil}, Root: w.root})
+}
