@@ -85,7 +85,7 @@ func (s *Server) postUndo(w http.ResponseWriter, r *http.Request, by op.Caller) 
 	}
 	o, err := body(r)
 	if err == nil {
-		err = only(o, "credential", "operation_id", "force", "root", "dry_run", "request_id", "session", "stage", "execution_id", "intent")
+		err = only(o, "credential", "operation_id", "operations", "merge", "keep_going", "force", "root", "dry_run", "request_id", "session", "stage", "execution_id", "intent")
 	}
 	if err != nil {
 		answer := s.Engine.Malformed(by, op.Undo, err)
@@ -96,7 +96,7 @@ func (s *Server) postUndo(w http.ResponseWriter, r *http.Request, by op.Caller) 
 	args := op.Object{}
 	for k, v := range o {
 		switch k {
-		case "credential", "operation_id", "force":
+		case "credential", "operation_id", "operations", "merge", "keep_going", "force":
 			args[k] = v
 		default:
 			call[k] = v

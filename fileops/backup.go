@@ -82,7 +82,7 @@ func (p *Plan) backupTo(s Scene, root string) error {
 	default:
 		return op.Fail(op.NotADirectory, "backup_root is no directory").At(dir.Path).In("args.backup_root")
 	}
-	p.Places = append(p.Places, Place{Path: at})
+	p.Places = append(p.Places, Place{Path: at, Aside: true})
 	p.Lines = append(p.Lines, "keep what was there as "+op.Escape(string(at)))
 	p.add(op.Step{Do: op.Place, Path: at, Before: op.State{Kind: op.Absent}}, func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
 		return st.StageCopy(ctx, slot, n, rooted.Meta{Perm: n.Info.Mode & 0o777})

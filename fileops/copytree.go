@@ -17,9 +17,10 @@ const headOfCopy = 64 << 10
 // Place is one path that a plan makes although no argument names it. Its marks are the
 // marker's to find; Head is the beginning of what will stand there.
 type Place struct {
-	Path op.Path
-	Dir  bool
-	Head []byte
+	Path  op.Path
+	Dir   bool
+	Head  []byte
+	Aside bool // beside what the call is about, as a backup: judged, but not counted
 }
 
 // planCopyTree plans the copy of a directory: it is made whole in the store and comes

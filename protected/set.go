@@ -135,7 +135,7 @@ func Split(list string) []string {
 				out = append(out, p)
 			}
 			begin = i + 1
-		case list[i] == '\\':
+		case list[i] == '\\' && i+1 < len(list): // one at the very end is the pattern's own fault
 			i++
 		}
 	}

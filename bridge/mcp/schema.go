@@ -24,7 +24,7 @@ var styles = []style{{}, {mute: true}, {mute: true, bare: true}}
 func (st style) inputSchema(spec op.Spec) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	var required []string
-	fields := slices.DeleteFunc(op.Fields(spec.Args), unlisted)
+	fields := slices.DeleteFunc(slices.Clone(op.Fields(spec.Args)), unlisted)
 	for i, f := range fields {
 		if i > 0 {
 			b = append(b, ',')

@@ -18,6 +18,7 @@ type operation struct {
 	ID         op.ID     `json:"id"`
 	Op         op.Name   `json:"op"`
 	Time       time.Time `json:"time"`
+	Root       string    `json:"root"`
 	Agent      string    `json:"agent"`
 	Session    string    `json:"session"`
 	State      string    `json:"state"`

@@ -62,7 +62,12 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 			if expires.set {
 				t.Expires = expires.d.String()
 			}
-			return a.asReviewer(c.Context(), "", func(cl *client) error { return a.tokenCreate(c.Context(), cl, t) })
+			// Without a daemon the one directory that is named is opened here, as CI does.
+			dir := ""
+			if len(t.Roots) == 1 && isDir(t.Roots[0]) {
+				dir = t.Roots[0]
+			}
+			return a.asReviewer(c.Context(), dir, func(cl *client) error { return a.tokenCreate(c.Context(), cl, t) })
 		}}
 	s := c.Flags()
 	s.StringVar(&role, "role", "", "agent, observer, reviewer or operator")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,14 +18,21 @@ type undoFlags struct {
 	dryRun, force, keepGoing, person, patch, merge bool
 }
 
-func (f *undoFlags) selects() bool { return f.last > 0 || f.session != "" || f.since.set }
+func (f *undoFlags) selects() bool {
+	return f.last > 0 || f.session != "" || f.since.set || f.agent != "" || f.path != ""
+}
 
 func (a *app) undoCommand() *cobra.Command {
 	f := &undoFlags{}
 	c := &cobra.Command{
-		Use:   "undo CREDENTIAL|@FILE|-|OPERATION_ID|@ | --last N | --session S | --since DUR",
+		Use:   "undo CREDENTIAL|@FILE|-|OPERATION_ID|@ | --last N | --session S | --since DUR | --agent A | --path P",
 		Short: "Take operations back, if nothing changed since",
-		Long: `Take operations back, newest first, each only if its paths still are what it left.
+		Long: `Take operations back, if their paths still are what they left.
+
+--last, --session, --since, --agent and --path pick several, which are taken back as one:
+what they did to a path is put together, and one undo brings all of it again. The plan is
+shown first. With --merge, lines that others changed elsewhere in the same files stay;
+with --keep-going, parts that cannot be taken back are left out.
 
 CREDENTIAL is the undo_credential of a reply, or the whole reply, as JSON, in @FILE, or
 on standard input as -. A bare @ is the newest operation that can be taken back; after an
@@ -36,7 +42,7 @@ undo that is the undo itself, which makes a second one a redo.`,
 				return usagef("--last needs a number from 1")
 			}
 			if len(args) > 1 || len(args) == 1 && f.selects() || len(args) == 0 && !f.selects() {
-				return usagef("name one thing to undo: a credential, an operation id, @, or --last, --session or --since")
+				return usagef("name one thing to undo: a credential, an operation id, @, or --last, --session, --since, --agent or --path")
 			}
 			return nil
 		},
@@ -53,17 +59,14 @@ undo that is the undo itself, which makes a second one a redo.`,
 	s.StringVar(&f.root, "root", "", "only operations in this root: name, key or directory")
 	s.BoolVar(&f.dryRun, "dry-run", false, "say what would be taken back")
 	s.BoolVar(&f.force, "force", false, "also over later changes, which are kept under a new credential")
-	s.BoolVar(&f.keepGoing, "keep-going", false, "go on after one that cannot be taken back")
+	s.BoolVar(&f.keepGoing, "keep-going", false, "leave out the parts that cannot be taken back")
 	s.BoolVar(&f.person, "person", false, "undo as reviewer, which needs no card for protected paths")
-	s.BoolVarP(&f.patch, "patch", "p", false, "choose parts of an operation")
-	s.BoolVar(&f.merge, "merge", false, "merge with later changes")
+	s.BoolVarP(&f.patch, "patch", "p", false, "choose part by part")
+	s.BoolVar(&f.merge, "merge", false, "keep what others changed elsewhere in the same files")
 	return c
 }
 
 func (a *app) undo(ctx context.Context, f *undoFlags, args []string) error {
-	if f.patch || f.merge {
-		return op.Fail(op.NotAvailable, "-p and --merge are not in this version").Do("undo whole operations; --force keeps later changes under a new credential")
-	}
 	what, err := a.undoWord(args)
 	if err != nil {
 		return err
@@ -85,6 +88,9 @@ func (a *app) undo(ctx context.Context, f *undoFlags, args []string) error {
 				return op.Fail(op.UndoUnknown, "there is nothing to take back").Do("holdpoint log lists operations with the state of their credentials")
 			}
 			what = map[string]any{"operation_id": list[0].ID}
+		}
+		if id, ok := what["operation_id"].(string); ok && (f.merge || f.patch || f.keepGoing) {
+			return a.undoTogether(ctx, c, f, "", []op.ID{op.ID(id)})
 		}
 		r, err := c.undoOne(ctx, f, what)
 		if err != nil {
@@ -148,53 +154,6 @@ func (r reply) failure() error {
 		return nil
 	}
 	return r.Error
-}
-
-// undoSelected shows the plan, then takes back one after the other, newest first. It stops
-// at the first that is not done, because older ones may rest on it.
-func (a *app) undoSelected(ctx context.Context, c *client, f *undoFlags) error {
-	list, err := a.undoable(ctx, c, f, f.last)
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		return op.Fail(op.UndoUnknown, "nothing that matches can be taken back").Do("holdpoint log lists operations with the state of their credentials")
-	}
-	if !a.json {
-		fmt.Fprintf(a.Out, "To take back, in this order:\n")
-		table(a.Out, a.logRows(list))
-	}
-	done, code := 0, 0
-	for _, o := range list {
-		r, err := c.undoOne(ctx, f, map[string]any{"operation_id": o.ID})
-		if err != nil {
-			return err
-		}
-		if a.json {
-			a.printJSON(r.raw)
-		} else {
-			fmt.Fprintf(a.Out, "%s:\n", line(string(o.ID)))
-			a.showReply(r, request{DryRun: f.dryRun})
-		}
-		if r.Status == op.Done {
-			done++
-			continue
-		}
-		if code == 0 {
-			code = r.exit()
-		}
-		if !f.keepGoing && !f.dryRun {
-			break
-		}
-	}
-	if !a.json {
-		verb := "Took back"
-		if f.dryRun {
-			verb = "Rehearsed"
-		}
-		fmt.Fprintf(a.Out, "%s %d of %d.\n", verb, done, len(list))
-	}
-	return exitWith(code)
 }
 
 // undoable lists the newest operations that match and can be taken back. Except for a

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,30 +35,60 @@ func logDaemon(t *testing.T) *fake {
 	})
 	f.mux.HandleFunc("POST /v1/undo", func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
-			Operation string `json:"operation_id"`
+			Operations []string `json:"operations"`
+			DryRun     bool     `json:"dry_run"`
+			Merge      bool     `json:"merge"`
+			KeepGoing  bool     `json:"keep_going"`
 		}
 		json.NewDecoder(r.Body).Decode(&body)
-		switch body.Operation {
-		case "op_bad":
-			send(w, 409, `{"status":"failed","op":"undo","effects":[],"effects_executed":false,"error":{"code":"undo_conflict","message":"srcx changed since"}}`)
-		case "op_held":
-			send(w, 202, heldCall)
-		default:
+		if body.Operations == nil {
 			send(w, 200, strings.Replace(doneDelete, "delete_file", "undo", 1))
+			return
+		}
+		plan := map[string]any{"undo": 0, "merge": 0, "refused": 0, "not_ours": 2}
+		var units []any
+		var undone []string
+		for _, id := range body.Operations {
+			outcome := map[string]string{"op_bad": "refused", "op_2": "merge"}[id]
+			if outcome == "" {
+				outcome = "undo"
+			}
+			unit := map[string]any{"operations": []string{id}, "paths": []string{"p_" + id}, "outcome": outcome, "diff": "-" + id + "\n"}
+			if outcome == "refused" {
+				unit["why"] = map[string]any{"code": "undo_conflict", "message": "the same lines", "path": "srcx"}
+			}
+			if outcome == "undo" || outcome == "merge" && body.Merge {
+				undone = append(undone, id)
+			}
+			plan[outcome] = plan[outcome].(int) + 1
+			units = append(units, unit)
+		}
+		plan["units"] = units
+		switch {
+		case body.DryRun:
+			send(w, 200, map[string]any{"status": "done", "op": "undo", "effects": []any{}, "effects_executed": false, "result": map[string]any{"dry_run": true, "plan": plan, "diff": "-all\n"}})
+		case slices.Contains(body.Operations, "op_held"):
+			send(w, 202, heldCall)
+		case len(undone) < len(body.Operations) && !body.KeepGoing || len(undone) == 0:
+			send(w, 409, `{"status":"failed","op":"undo","effects":[],"effects_executed":false,"error":{"code":"undo_conflict","message":"1 part cannot be taken back"}}`)
+		default:
+			send(w, 200, map[string]any{"status": "done", "op": "undo", "operation_id": "op_new", "effects": []any{}, "effects_executed": true, "result": map[string]any{"undone": undone, "plan": plan}})
 		}
 	})
 	return f
 }
 
-// undone lists what was asked to be undone, in order.
+// undone lists what was asked to be undone, in order, without rehearsals.
 func (f *fake) undone() string {
 	var ids []string
 	for _, r := range f.requests() {
 		var body struct {
-			Operation string `json:"operation_id"`
+			Operation  string   `json:"operation_id"`
+			Operations []string `json:"operations"`
+			DryRun     bool     `json:"dry_run"`
 		}
-		if r.path == "/v1/undo" && json.Unmarshal([]byte(r.body), &body) == nil {
-			ids = append(ids, body.Operation)
+		if r.path == "/v1/undo" && json.Unmarshal([]byte(r.body), &body) == nil && (!body.DryRun || body.Operation != "") {
+			ids = append(append(ids, strings.Fields(body.Operation)...), body.Operations...)
 		}
 	}
 	return strings.Join(ids, " ")
@@ -72,19 +103,21 @@ func TestUndoSelection(t *testing.T) {
 	}{
 		{"@", 0, "op_u", "Done"},
 		{"op_5", 0, "op_5", "Done"},
-		{"--last 1", 0, "op_5", "Took back 1 of 1"},
-		{"--last 3", 5, "op_5 op_bad", "Took back 1 of 3"},
-		{"--last 3 --keep-going", 5, "op_5 op_bad op_2", "Took back 2 of 3"},
-		{"--last 2 --dry-run", 5, "op_5 op_bad", "Rehearsed 1 of 2"},
-		{"--session s1", 0, "op_5 op_2", "Took back 2 of 2"},
+		{"--last 1", 0, "op_5", "undo 1, not ours 2"},
+		{"--last 2", 5, "op_5 op_bad", "undo 1, refused 1 (overlap), not ours 2"},
+		{"--last 2 --keep-going", 5, "op_5 op_bad", "Took back 1 operation as one"},
+		{"--last 3 --keep-going --merge", 5, "op_5 op_bad op_2", "Took back 2 operations as one"},
+		{"--last 2 --dry-run", 5, "", "srcx: the same lines"},
+		{"--session s1", 5, "op_5 op_2", "merge 1 (others changed it too, no overlap)"},
+		{"--session s1 --merge", 0, "op_5 op_2", "Took back 2 operations as one"},
 		{"--session s3", 3, "op_held", "Waiting for a person"},
-		{"--since 10m", 0, "op_5", "Took back 1 of 1"},
-		{"--since 1d --path src", 0, "op_5 op_2", "Took back 2 of 2"},
-		{"--since 1d --path ./src/", 0, "op_5 op_2", "Took back 2 of 2"},
+		{"--since 10m", 0, "op_5", "Took back 1 operation as one"},
+		{"--since 1d --path src --merge", 0, "op_5 op_2", "Took back 2 operations"},
+		{"--path ./src/ --merge", 0, "op_5 op_2", "Took back 2 operations"},
+		{"--agent bot --keep-going", 3, "op_5 op_bad op_2 op_held", "Waiting"},
 		{"--since 1d --agent other", 6, "", "undo_unknown"},
 		{"--session none", 6, "", "undo_unknown"},
-		{"-p op_5", 6, "", "not_available"},
-		{"--merge op_5", 6, "", "not_available"},
+		{"--merge op_2", 0, "op_2", "Took back 1 operation"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			f := logDaemon(t)
@@ -96,16 +129,36 @@ func TestUndoSelection(t *testing.T) {
 	}
 }
 
-func TestUndoJSONGivesAReplyALine(t *testing.T) {
-	f := logDaemon(t)
-	r := f.run("undo", "--last", "2", "--json").wants(t, 5)
-	lines := strings.Split(strings.TrimSpace(r.out), "\n")
-	if len(lines) != 2 {
-		t.Fatalf("got %q", r.out)
+func TestUndoAsksOnATerminal(t *testing.T) {
+	for _, c := range []struct{ args, in, want, says string }{
+		{"--session s1", "y\n", "op_5 op_2", "Took back 2 operations"},
+		{"--session s1", "\n", "", "Nothing was changed"},
+		{"--session s1", "", "", "Nothing was changed"},
+		{"--session s1", "d\ny\n", "op_5 op_2", "-all"},
+		{"--session s1", "p\nn\nd\ny\n", "op_2", "-op_2"},
+		{"--last 3", "y\n", "op_5 op_2", "refused 1"},
+		{"--session s1 -p", "y\nq\n", "op_5", "Took back 1 operation"},
+	} {
+		t.Run(c.args+" "+c.in, func(t *testing.T) {
+			f := logDaemon(t)
+			f.runWith(with{in: c.in, tty: true}, append([]string{"undo"}, strings.Fields(c.args)...)...).wants(t, 0, c.says)
+			if got := f.undone(); got != c.want {
+				t.Errorf("undid %q, want %q", got, c.want)
+			}
+		})
 	}
-	for _, l := range lines {
-		if _, err := parseReply([]byte(l)); err != nil {
-			t.Errorf("%v in %s", err, l)
+}
+
+func TestUndoJSONGivesOneReply(t *testing.T) {
+	f := logDaemon(t)
+	for _, args := range []string{"--last 2", "--last 1", "--last 1 --dry-run"} {
+		code := 0
+		if args == "--last 2" {
+			code = 5
+		}
+		r := f.run(append(strings.Fields("undo --json"), strings.Fields(args)...)...).wants(t, code)
+		if _, err := parseReply([]byte(r.out)); err != nil {
+			t.Errorf("%s: %v in %s", args, err, r.out)
 		}
 	}
 }

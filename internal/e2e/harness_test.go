@@ -65,12 +65,28 @@ type daemon struct {
 
 // dirs makes a workspace and a state directory side by side.
 func dirs(t testing.TB) (root, state string) {
-	base := t.TempDir()
+	base := shortDir(t)
 	root, state = filepath.Join(base, "ws"), filepath.Join(base, "state")
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return root, state
+}
+
+// shortDir is a directory of a short name, whatever the test is called: a socket's path
+// holds 107 bytes.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // start runs a daemon and waits until it is ready. Further arguments go to serve.

@@ -103,7 +103,7 @@ func TestPage(t *testing.T) {
 		b.shows("can be undone")
 		b.click("#undo")
 		b.click("#undo-yes")
-		b.shows("undone")
+		b.shows("Undone by")
 		if got := read(t, file("edit.txt")); got != "old\n" {
 			t.Errorf("got %q", got)
 		}

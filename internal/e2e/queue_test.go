@@ -162,7 +162,7 @@ func TestQueue(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		mine := <-d.waiting(idOf(held))
-		if text(mine, "reply", "status") != "done" || mine["note"] != "but use f2 instead" || text(mine, "reply", "undo_credential", "seal") == "" || mine["card"] != nil {
+		if text(mine, "reply", "status") != "done" || mine["note"] != "but use f2 instead" || text(mine, "reply", "undo_credential", "seal") == "" {
 			t.Errorf("the asker gets %v", mine)
 		}
 	})
@@ -298,7 +298,9 @@ func TestQueue(t *testing.T) {
 		held := remove(t, "o")
 		before := d.card(held)
 		os.Rename(in("o"), in("o2"))
-		if after := d.card(held); !reflect.DeepEqual(after, before) {
+		after := d.card(held)
+		delete(after, "drifted") // said beside the frozen words
+		if !reflect.DeepEqual(after, before) {
 			t.Errorf("got %v, was %v", after, before)
 		}
 	})

@@ -193,7 +193,11 @@ func backupID(c *call, steps []op.Step) string {
 // places judges the paths that a plan makes and no argument names.
 func (e *Engine) places(ctx context.Context, c *call, p *fileops.Plan) {
 	for _, pl := range p.Places {
-		c.facts.Targets = append(c.facts.Targets, preflight.Place(ctx, c.ws, pl.Path, pl.Dir, pl.Head))
+		t := preflight.Place(ctx, c.ws, pl.Path, pl.Dir, pl.Head)
+		if pl.Aside {
+			t.Role = op.RoleParent
+		}
+		c.facts.Targets = append(c.facts.Targets, t)
 	}
 }
 

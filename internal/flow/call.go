@@ -35,8 +35,9 @@ type call struct {
 	plan   *fileops.Plan
 	undoes *journal.Operation // of an undo: what it takes back
 
-	also     []func() // what else to close at the end
-	released bool     // it was held, so that its end has a line of its own in the audit
+	group    *GroupPlan // of an undo of several operations: all its parts
+	also     []func()   // what else to close at the end
+	released bool       // it was held, so that its end has a line of its own in the audit
 }
 
 func (c *call) close() {

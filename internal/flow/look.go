@@ -119,6 +119,19 @@ func hidden(s string) bool {
 // lookBack is look for an undo: the operation's own steps, reversed.
 func (e *Engine) lookBack(ctx context.Context, c *call) error {
 	a := c.args.(*op.UndoArgs)
+	if a.Operations != nil {
+		if a.Credential != nil || a.OperationID != "" {
+			return op.Fail(op.BadRequest, "give a credential, an operation id, or several as operations").In("args.operations")
+		}
+		return e.lookBackMany(ctx, c, a)
+	}
+	if a.Merge || a.KeepGoing {
+		a.Operations = append(a.Operations, a.OperationID)
+		if a.OperationID == "" {
+			return op.Fail(op.BadRequest, "merge and keep_going go with operation ids").In("args.operations")
+		}
+		return e.lookBackMany(ctx, c, a)
+	}
 	o, err := e.meant(ctx, c, a)
 	if err != nil {
 		return err
@@ -168,6 +181,9 @@ func (e *Engine) inItsRoot(ctx context.Context, by op.Caller, req op.Request) op
 		return req
 	}
 	id, _ := req.Args["operation_id"].(string)
+	if list, ok := req.Args["operations"].([]any); ok && len(list) > 0 {
+		id, _ = list[0].(string)
+	}
 	if c, ok := req.Args["credential"].(op.Object); ok {
 		id, _ = c["operation_id"].(string)
 	}

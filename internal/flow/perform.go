@@ -220,6 +220,9 @@ func (e *Engine) resultOf(c *call, o journal.Operation, report rooted.Report) an
 		restored = append(restored, op.Escape(string(s.Path)))
 	}
 	out := map[string]any{"undone": c.undoes.ID, "restored": restored}
+	if c.group != nil {
+		out["undone"], out["plan"] = journal.Operation{Undoes: c.undoes.ID}.TakesBack(), c.group
+	}
 	if len(report.Kept) > 0 {
 		kept := []string{}
 		for _, p := range report.Kept {

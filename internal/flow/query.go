@@ -28,6 +28,7 @@ type LogEntry struct {
 	ID         op.ID     `json:"id"`
 	Op         op.Name   `json:"op"`
 	Time       time.Time `json:"time"`
+	Root       string    `json:"root"`
 	Agent      string    `json:"agent"`
 	Session    string    `json:"session,omitempty"`
 	State      string    `json:"state"`
@@ -43,7 +44,7 @@ type LogEntry struct {
 }
 
 func (e *Engine) entry(o journal.Operation) LogEntry {
-	l := LogEntry{ID: o.ID, Op: o.Op, Time: o.Created, Agent: o.Agent, Session: o.Session, State: string(o.State), Undo: "none", ApprovalID: o.ApprovalID,
+	l := LogEntry{ID: o.ID, Op: o.Op, Time: o.Created, Root: o.Root, Agent: o.Agent, Session: o.Session, State: string(o.State), Undo: "none", ApprovalID: o.ApprovalID,
 		Undoes: o.Undoes, UndoneBy: o.UndoneBy, Reason: o.Decision.Reason, Late: o.Late, Expires: o.Expires, Seq: o.Seq, Paths: []string{}}
 	for _, s := range o.Steps {
 		l.Paths = append(l.Paths, op.Escape(string(s.Path)))

@@ -12,7 +12,10 @@
 // was made before the lease was asked for and released after. A program that opened the
 // old file before the exchange and writes later writes into the pre-image: nothing is
 // lost, Held.Late and Store.Verify find it, but they have to be asked. Attributes (xattr,
-// ACL) that somebody changes between Hold and Apply stay with the pre-image. It does not
+// ACL) that somebody changes between Hold and Apply stay with the pre-image. Files below a
+// directory that is taken away are not leased: what a program still writes into one goes
+// with it, and Store.Verify finds that too. Security labels and project ids of new files
+// are those of the store, and times of any are not set. It does not
 // stop a bind mount over the root itself, and a hard link to an outside file is only
 // visible by its link count. It needs /proc.
 package rooted

@@ -188,6 +188,9 @@ func (t *settling) findMove(ctx context.Context, a *act) (outcome, error) {
 	}
 	defer closeNodes(from)
 	if isOurs(from, a.step) {
+		if slices.Contains(t.spots(a.index, a.step.To)[1:], spot{path: a.step.Path}) {
+			return neutral, nil // moved and moved back, or never moved: it is the same
+		}
 		return unhappened, nil
 	}
 	to, err := t.ours(a, a.step.To)
@@ -244,29 +247,29 @@ func (t *settling) untouchedLater(a *act) bool {
 }
 
 func (t *settling) findMakeDir(a *act) (outcome, error) {
-	spots := t.spots(a.index, a.step.Path)
+	spots, kind := t.spots(a.index, a.step.Path), op.Unknown
 	for i, at := range spots {
 		n, err := t.open(at)
 		defer closeNodes(n)
 		if err != nil {
 			return unhappened, err
 		}
-		if n == nil {
-			continue
-		}
-		if n.Info.Kind == op.Directory {
+		if n != nil && n.Info.Kind == op.Directory {
 			a.oursInfo, a.done = n.Info, true
 			return happened, nil
 		}
-		if i == 0 {
-			t.conflict(a.step.Path, "a "+string(n.Info.Kind)+" stands there since")
-			return overtaken, nil
+		if n != nil && i == 0 {
+			kind = n.Info.Kind
 		}
 	}
 	for _, s := range t.steps[a.index+1:] {
 		if s.Do == op.RemoveDir && !t.acting && slices.Contains(spots, spot{path: s.Path}) {
 			return neutral, nil // made and removed, or never made: it is the same
 		}
+	}
+	if kind != op.Unknown && t.untouchedLater(a) {
+		t.conflict(a.step.Path, "a "+string(kind)+" stands there since")
+		return overtaken, nil
 	}
 	return unhappened, nil
 }

@@ -27,6 +27,8 @@ type bench struct {
 	ws   string
 	root *Root
 	st   *Store
+
+	within context.Context // of crashAt's Apply; nil is none
 }
 
 func newBench(t *testing.T, o Options) *bench {

@@ -80,7 +80,7 @@ func (r *race) run(n int, attempt func(i int) (content []byte, err error), patie
 			if patient {
 				r.wait()
 			}
-		case !strings.HasPrefix(string(content), insideText):
+		case !strings.HasPrefix(string(content), insideText), strings.Contains(string(content), secretText):
 			r.escapes++
 		default:
 			r.inside++
@@ -117,8 +117,12 @@ func (r *race) outside() {
 	r.write("OUT/f", secretText)
 }
 
-// guarded reads in even turns, and replaces, creates or removes in odd ones.
+// guarded reads in even turns, by path or in a walk, and replaces, creates or removes in
+// odd ones.
 func (r *race) guarded(i int) ([]byte, error) {
+	if i%4 == 2 {
+		return r.walked()
+	}
 	n, err := r.root.Look(ctx(), "d/f", true)
 	if err != nil {
 		return nil, err
@@ -136,6 +140,32 @@ func (r *race) guarded(i int) ([]byte, error) {
 		must(r.t, r.st.Drop(s))
 	}
 	return []byte(text), err
+}
+
+// walked reads every file below the root.
+func (r *race) walked() (all []byte, err error) {
+	top, err := r.root.Look(ctx(), ".", true)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	err = top.Tree(ctx(), func(_ op.Path, i Info, node func() (*Node, error)) error {
+		if i.Kind != op.File {
+			return nil
+		}
+		n, err := node()
+		if err != nil {
+			return err
+		}
+		defer n.Close()
+		b, err := n.Read(1 << 10)
+		all = append(all, b...)
+		return err
+	})
+	if err == nil && all == nil {
+		err = stale("d", "both names were links when they were looked at")
+	}
+	return all, err
 }
 
 // raceSteps replaces d/f, alone or by a new file after the old one was taken away.

@@ -3,6 +3,7 @@
 package rooted
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -44,16 +45,25 @@ func TestRandomLists(t *testing.T) {
 			t.Errorf("seed %d round %d: all stands, settled %+v after\n%s", seed, round, got, shown(list))
 		}
 
+		// Every other time it is cancelled on the way, so that the crash may fall into the
+		// way back.
 		b, list = fresh()
-		n := 2 + r.IntN(3*len(list)+2)
-		rec, crashed, point, _ := b.crashAt(n, list, nil)
+		n, cancelAt, seen := 2+r.IntN(4*len(list)+2), r.IntN(3*len(list)), 0
+		c, cancel := context.WithCancel(ctx())
+		b.within = c
+		rec, crashed, point, err := b.crashAt(n, list, func(string) {
+			if seen++; round%2 == 0 && seen == cancelAt {
+				cancel()
+			}
+		})
+		cancel()
 		got := b.again().settle(rec)
 		tree := b.tree()
 		want := start
 		if got.Done {
 			want = end
 		}
-		if tree != want || len(got.Conflicts) > 0 || !crashed && !got.Done {
+		if tree != want || len(got.Conflicts) > 0 || !crashed && got.Done != (err == nil) {
 			t.Errorf("seed %d round %d: crash at %d %q, settled %+v:\n%s\nwant\n%s\nafter\n%s", seed, round, n, point, got, tree, want, shown(list))
 		}
 	}

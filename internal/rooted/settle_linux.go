@@ -15,7 +15,7 @@ const (
 	happened           // and can be taken back
 	intruded           // happened to something else than was pinned: to be taken back
 	overtaken          // happened, and others changed it since: theirs stays
-	neutral            // a directory that stays because it is not empty: no failure
+	neutral            // a directory that was to go and stands, or what later steps made unknowable: no matter
 )
 
 // Settle finds out what became of recorded steps after a crash, and makes it all or
@@ -45,7 +45,7 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 		return Settled{}, err
 	}
 	if all {
-		return Settled{Done: true, Conflicts: t.conflicts}, nil
+		return Settled{Done: true, Conflicts: t.conflicts}, t.finish(was)
 	}
 	if err := t.takeBack(ctx, was); err != nil {
 		return Settled{}, err
@@ -104,6 +104,26 @@ func (t *settling) takeBack(ctx context.Context, was []outcome) error {
 		}
 		if err != nil {
 			return fail(err, a.step.Path)
+		}
+	}
+	return t.h.syncNames()
+}
+
+// finish removes the directories that were to go, should the crash have come before that,
+// as Apply would have: only while they are empty.
+func (t *settling) finish(was []outcome) error {
+	for i, s := range t.steps {
+		a := newAct(s, i, false)
+		if s.Do != op.RemoveDir || was[i] != neutral || !t.untouchedLater(a) {
+			continue
+		}
+		var err error
+		if a.from, err = t.h.place(s.Path); err == nil {
+			t.h.acts = append(t.h.acts, a)
+			err = t.h.removeDir(a)
+		}
+		if err != nil && !errors.Is(err, op.Stale) {
+			return fail(err, s.Path)
 		}
 	}
 	return t.h.syncNames()

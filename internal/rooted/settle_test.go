@@ -41,7 +41,11 @@ func (b *bench) crashAt(n int, steps []op.Step, disturb func(point string)) (rec
 		}
 	}()
 	rec = h.Steps()
-	_, err = h.Apply(ctx())
+	c := b.within
+	if c == nil {
+		c = ctx()
+	}
+	_, err = h.Apply(c)
 	return rec, false, "", err
 }
 

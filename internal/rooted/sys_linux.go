@@ -49,6 +49,9 @@ func (o opener) open(dir int, name string, flags int) (fd int, err error) {
 		}
 		return fd, nil
 	}
+	if name == ".." || strings.Contains(name, "/") {
+		return none, unix.EXDEV // here nothing but the name itself keeps it below dir
+	}
 	err = retry(func() error { fd, err = unix.Openat(dir, name, flags, 0); return err })
 	if err != nil {
 		return none, err

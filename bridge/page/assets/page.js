@@ -374,7 +374,7 @@
   }
 
   function drawOperation(d) {
-    const o = d.operation;
+    const o = d.operation, view = S.view;
     const list = el('ul', { class: 'items' });
     chunked(list, d.effects || [], (f) => (f === null ? el('li') : el('li', null, el('strong', null, visible(f.change)), ' ', marked(f.path), f.to ? [' → ', marked(f.to)] : null)), 'effect', 20, 5);
     const error = el('div');
@@ -383,7 +383,9 @@
       for (const b of buttons.children) b.disabled = true;
       let r;
       try { r = await api('/v1/undo', { operation_id: o.id, force }); } catch (e) { r = { status: 'failed', error: e }; }
-      if (r.status === 'done') { say('Undone.'); await openOperation(o.id); await history(); return; }
+      if (r.status === 'done') say('Undone.');
+      if (S.view !== view) return; // whoever went elsewhere stays there
+      if (r.status === 'done') { await openOperation(o.id); await history(); return; }
       const e = r.error || { code: r.status, message: 'it was not undone' };
       error.replaceChildren(el('p', { class: 'note bad', role: 'alert' }, words(e), e.path ? [' ', el('code', null, marked(e.path))] : null));
       for (const b of buttons.children) b.disabled = false;
