@@ -164,18 +164,17 @@ func (h *hunt) from(pos int) int {
 
 func (h *hunt) find(i, pos int) int {
 	n := &h.needles[i]
-	if !n.fold {
+	if !n.fold && len(h.needles) == 1 {
 		if k := bytes.Index(h.text[pos:], n.text); k >= 0 {
 			return pos + k
 		}
 		return len(h.text)
 	}
 	c := n.text[n.rare]
-	cases := [2]byte{c, byte(unicode.ToUpper(rune(c)))}
-	if c >= utf8.RuneSelf {
-		cases[1] = c
+	cases, at := [2]byte{c, c}, &h.byCase[i]
+	if n.fold && c < utf8.RuneSelf {
+		cases[1] = byte(unicode.ToUpper(rune(c)))
 	}
-	at := &h.byCase[i]
 	for p := pos + n.rare; ; p++ {
 		for k := range cases {
 			if at[k] >= p {
@@ -194,7 +193,8 @@ func (h *hunt) find(i, pos int) int {
 		if begin+len(n.text) > len(h.text) {
 			return len(h.text)
 		}
-		if foldsTo(h.text[begin:begin+len(n.text)], n.text) {
+		here := h.text[begin : begin+len(n.text)]
+		if n.fold && foldsTo(here, n.text) || !n.fold && string(here) == string(n.text) {
 			return begin
 		}
 	}

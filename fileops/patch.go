@@ -70,7 +70,7 @@ func patchSubjects(a *op.PatchArgs) ([]PartSubject, error) {
 			at(f.old, op.RoleSource, false, true)
 			at(f.new, op.RoleTarget, false, true)
 		case patchCopy:
-			at(f.old, op.RoleSource, true, false)
+			at(f.old, op.RoleSource, false, false)
 			at(f.new, op.RoleTarget, false, false)
 		}
 	}

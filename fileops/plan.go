@@ -109,6 +109,26 @@ func (p *Plan) Unstage(s *rooted.Store) {
 // NewPlan plans a mutating call. An error is one that no approval could mend: the call
 // provably cannot succeed.
 func NewPlan(ctx context.Context, s Scene) (*Plan, error) {
+	p, err := plan(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.frozen(s)
+}
+
+// frozen refuses what the file system would refuse even its owner.
+func (p *Plan) frozen(s Scene) error {
+	for _, step := range p.Steps {
+		for _, n := range s.Nodes {
+			if n.Path == step.Path && n.Info.Frozen && (step.Do == op.Swap || step.Do == op.Take || step.Do == op.Move) {
+				return op.Fail(op.PermissionDenied, "it is immutable or append-only").At(n.Path).Do("its owner has to clear that flag first")
+			}
+		}
+	}
+	return nil
+}
+
+func plan(ctx context.Context, s Scene) (*Plan, error) {
 	switch a := s.Args.(type) {
 	case *op.WriteArgs:
 		return planWrite(s, a)

@@ -25,6 +25,12 @@ func Read(ctx context.Context, s Scene) (map[string]any, error) {
 		return search(ctx, s, a)
 	case *op.TreeArgs:
 		return tree(ctx, s, a)
+	case *op.ValidateArgs:
+		return validate(ctx, s, a)
+	case *op.PreviewArgs:
+		return preview(ctx, s, a)
+	case *op.DetectArgs:
+		return detect(ctx, s, a)
 	}
 	return nil, op.Fail(op.NotAvailable, "this operation is not built yet")
 }
@@ -57,15 +63,19 @@ func view(s Scene, a *op.ViewArgs) (map[string]any, error) {
 	if a.KnownHash != "" && op.Digest(strings.TrimSuffix(a.KnownHash, "+partial")) == t.Hash {
 		return map[string]any{"unchanged": true, "hash": t.Hash, "size": t.Size}, nil
 	}
-	w, err := Window(nodeSource{s.Nodes[0], t.Size, s.Contents[0]}, *a)
+	src := nodeSource{s.Nodes[0], t.Size, s.Contents[0]}
+	w, err := picture(src, t, a)
+	if err == nil && w.Content == nil {
+		w, err = Window(src, *a)
+	}
 	if err != nil {
 		return nil, placed(err, t.Path)
 	}
-	return shown(s, w)
+	return shown(s, w, a)
 }
 
 // shown words a window: text where it is text, else base64, and facts beside it.
-func shown(s Scene, w View) (map[string]any, error) {
+func shown(s Scene, w View, a *op.ViewArgs) (map[string]any, error) {
 	t := s.Targets[0]
 	facts, err := textOf(s, 0)
 	if err != nil {
@@ -85,6 +95,10 @@ func shown(s Scene, w View) (map[string]any, error) {
 		out["next"], out["next_arg"] = w.Next, w.NextArg
 	}
 	if text, ok := w.Text(); ok {
+		if a.Mark {
+			out["marked"] = Hidden(text)
+			text = op.Visible(text, true)
+		}
 		out["content"] = text
 	} else {
 		out["content_base64"] = base64.StdEncoding.EncodeToString(w.Content)
@@ -162,4 +176,34 @@ func diff(s Scene, a *op.DiffArgs) (map[string]any, error) {
 	}
 	d := Compare(Side{Path: s.Targets[0].Path, Bytes: left, Exists: true}, Side{Path: to, Bytes: right, Exists: true}, int(op.Or(a.ContextLines, 3)))
 	return map[string]any{"diff": d.Text, "added": d.Added, "removed": d.Removed, "equal": string(left) == string(right)}, nil
+}
+
+// maxPicture is the largest image that is shown whole, in bytes: a part of one is of no use.
+const maxPicture = 4 << 20
+
+// picture shows an image of which no part was asked for.
+func picture(src nodeSource, t op.Target, a *op.ViewArgs) (View, error) {
+	part := a.StartLine != nil || a.EndLine != nil || a.Offset != nil || a.Limit != nil || a.TailLines != nil
+	if part || t.Size <= maxWhole || t.Size > maxPicture {
+		return View{}, nil
+	}
+	head, err := src.ReadAt(0, 512)
+	if err != nil || !strings.HasPrefix(mime(t.Path, head), "image/") || Describe(head).Encoding != encBinary {
+		return View{}, err
+	}
+	b, err := src.ReadAt(0, int(t.Size))
+	if err == nil && int64(len(b)) < t.Size {
+		err = op.Fail(op.Stale, "the file became shorter while it was read").At(t.Path).Do("view it again")
+	}
+	return View{Content: b, TotalLines: -1, EOF: true, Encoding: encBinary}, err
+}
+
+// Hidden counts the characters that Visible writes out.
+func Hidden(s string) (n int) {
+	for _, r := range s {
+		if r != '\n' && r != '\t' && op.Invisible(r) {
+			n++
+		}
+	}
+	return n
 }

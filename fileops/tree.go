@@ -3,8 +3,10 @@ package fileops
 import (
 	"context"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"holdpoint/internal/rooted"
@@ -86,7 +88,7 @@ func (l *listing) answer(ctx context.Context, s Scene) (map[string]any, error) {
 		}
 	}
 	if l.Base = string(t.Path); !l.count {
-		l.After = cursor // what comes before need not even be read
+		l.After, l.Few = cursor, l.size // what comes before need not even be read
 	}
 	var closed []string
 	l.Closed = func(p op.Path) {
@@ -233,30 +235,44 @@ func (p *pageOf) shut() {
 	}
 }
 
-// look adds what only a look at the things themselves tells, for the page alone. What
-// went away since is left out.
+// look adds what only a look at the things themselves tells, for the page alone, with all
+// cores. What went away since is left out.
 func (p *pageOf) look(ctx context.Context) error {
 	p.shut()
-	defer p.shut()
-	gone := false
-	for i := range p.entries {
-		if i%256 == 0 && ctx.Err() != nil {
-			return op.Fail(op.Cancelled, "the listing was cancelled").Because(ctx.Err())
+	var wg sync.WaitGroup
+	part := max(256, (len(p.entries)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	for begin := 0; begin < len(p.entries); begin += part {
+		wg.Go(func() { p.lookAt(ctx, begin, min(begin+part, len(p.entries))) })
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return op.Fail(op.Cancelled, "the listing was cancelled").Because(ctx.Err())
+	}
+	p.entries = slices.DeleteFunc(p.entries, func(e Entry) bool { return e.Type == op.Absent })
+	return nil
+}
+
+func (p *pageOf) lookAt(ctx context.Context, begin, end int) {
+	var dir *rooted.Dir
+	defer func() {
+		if dir != nil {
+			dir.Close()
 		}
+	}()
+	for i := begin; i < end && ctx.Err() == nil; i++ {
 		e := &p.entries[i]
-		if p.dir == nil || p.dirName != p.dirs[i] {
-			p.shut()
-			if d, err := p.below.Dir(p.dirs[i]); err == nil {
-				p.dir, p.dirName = d, p.dirs[i]
+		if i == begin || p.dirs[i] != p.dirs[i-1] {
+			if dir != nil {
+				dir.Close()
 			}
+			dir, _ = p.below.Dir(p.dirs[i])
 		}
-		if p.dir == nil {
-			e.Type, gone = op.Absent, true
+		e.Type = op.Absent
+		if dir == nil {
 			continue
 		}
-		info, err := p.dir.Info(e.Path.Base())
+		info, err := dir.Info(e.Path.Base())
 		if err != nil {
-			e.Type, gone = op.Absent, true
 			continue
 		}
 		e.Type, e.Size = info.Kind, info.Size
@@ -265,10 +281,6 @@ func (p *pageOf) look(ctx context.Context) error {
 			e.Mode, e.Time = info.ModeString(), &when
 		}
 	}
-	if gone {
-		p.entries = slices.DeleteFunc(p.entries, func(e Entry) bool { return e.Type == op.Absent })
-	}
-	return nil
 }
 
 func (p *pageOf) words(at op.Path, closed []string) map[string]any {

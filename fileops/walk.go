@@ -20,13 +20,19 @@ type treeOptions struct {
 	Exclude *protected.Scope // of the call: names that are left out with all below them
 	Depth   int64            // levels; 0 is all of them
 	After   string           // a path relative to the directory: it and what comes before are left out
+	Few     int              // names that are likely asked for; 0 is many
 	From    bool             // After itself is not left out
 	Closed  func(op.Path)    // told of directories that could not be read; may be nil
 	Base    string           // path of the directory from the root, "" for the root
 }
 
 // ahead bounds how many names are read before they are asked for.
-const ahead = 32 << 10
+func (o *treeOptions) ahead() int {
+	if o.Few > 0 {
+		return o.Few
+	}
+	return 32 << 10
+}
 
 // deepest ends a walk that goes deeper than any path can be spelled.
 const deepest = 512
@@ -100,7 +106,7 @@ type traversal struct {
 func (w *traversal) work() {
 	for {
 		w.mu.Lock()
-		for !w.ended && (len(w.stack) == 0 || w.held > ahead) {
+		for !w.ended && (len(w.stack) == 0 || w.held > w.o.ahead()) {
 			w.wake.Wait()
 		}
 		if w.ended {

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -28,8 +29,9 @@ type way struct {
 // entry is what stands at a path on the way.
 type entry struct {
 	Version
-	at    int // of the step in backs that brought it here; -1 when it stood here before
-	since int // moves done when it came
+	at    int  // of the step in backs that brought it here; -1 when it stood here before
+	since int  // moves done when it came
+	soft  bool // a directory goes if it is empty: what lies below may still be there
 }
 
 // takeBack adds the inverse of one operation.
@@ -49,12 +51,14 @@ func (w *way) inverse(o journal.Operation, s op.Step) error {
 		return nil
 	case op.MakeDir:
 		w.add(Back{Step: s.Inverse()})
+		w.entries[s.Path] = &entry{Version: Version{State: op.State{Kind: op.Absent}}, at: -1, soft: true}
 		return nil
 	case op.RemoveDir:
 		if e, err := w.look(s.Path); err != nil || e.State.Kind == op.Directory {
 			return err
 		}
 		w.add(Back{Step: s.Inverse()})
+		w.entries[s.Path] = &entry{Version: Version{State: op.State{Kind: op.Directory}}, at: -1}
 		return nil
 	case op.Move:
 		return w.moveBack(s)
@@ -139,7 +143,7 @@ func (w *way) unplace(s op.Step, e *entry) error {
 		return conflict(s.Path, "it was created, and others changed it since")
 	}
 	before := e.State
-	if before.Kind == op.Directory && w.below(s.Path) {
+	if before.Kind == op.Directory && (before.Hash == "" || w.below(s.Path)) {
 		before = s.After // as it will be when what changed below it is taken back
 	}
 	w.take(s.Path, e, before, s.Slot)
@@ -369,7 +373,7 @@ func (w *way) inside(p op.Path) (*entry, error) {
 		e, ok := w.entries[up]
 		switch {
 		case !ok:
-		case e.State.Kind == op.Absent:
+		case e.State.Kind == op.Absent && !e.soft:
 			return &entry{Version: Version{State: e.State}, at: -1}, nil
 		case e.at >= 0 && e.State.Kind == op.Directory:
 			return w.child(e.Node, string(p[len(up)+1:]))
@@ -404,6 +408,11 @@ func (w *way) finish() ([]Back, []Change) {
 	backs := slices.DeleteFunc(w.backs, func(b Back) bool {
 		return b.Step.Do == "" || b.Step.Do == op.Swap && b.Step.Before.Equal(b.Step.After) && b.Step.Before.Mode == b.Step.After.Mode
 	})
+	for p, e := range w.entries { // also what only a move brought to its name
+		if e.at >= 0 {
+			w.meet(p)
+		}
+	}
 	var changes []Change
 	for _, p := range w.order {
 		state, node, err := w.g.Now(p)
@@ -416,5 +425,6 @@ func (w *way) finish() ([]Back, []Change) {
 		}
 		changes = append(changes, Change{Path: p, Now: Version{State: state, Node: node}, Old: e.Version})
 	}
+	slices.SortFunc(changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 	return backs, changes
 }

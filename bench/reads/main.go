@@ -89,8 +89,15 @@ func (r row) measure(tree string, rounds int) error {
 	if r.goal > 0 {
 		goal = fmt.Sprintf("%.1f", r.goal)
 	}
-	fmt.Printf("%-44s %10.1f %10.1f %7.2f %6s  %s; %s\n", r.name, ms(best[0]), ms(best[1]), float64(best[0])/float64(best[1]), goal, note, strings.Join(r.theirs, " "))
+	fmt.Printf("%-44s %10.1f %10.1f %7.2f %6s  %s; %s\n", r.name, ms(best[0]), ms(best[1]), float64(best[0])/float64(best[1]), goal, note, brief(strings.Join(r.theirs, " ")))
 	return nil
+}
+
+func brief(s string) string {
+	if len(s) > 72 {
+		return s[:72] + " ..."
+	}
+	return s
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -63,7 +63,7 @@ func readText(ctx context.Context, c *caller, args op.Object) answer {
 		return worded(r, "")
 	}
 	a := answer{text: text, facts: map[string]any{"status": "done", "hash": result["hash"]}}
-	if next, more := result["next"]; more {
+	if next, more := result["next"]; more && result["truncated"] != nil {
 		// Nobody who uses this name knows a cursor, so the text itself must say it.
 		a.text += fmt.Sprintf("\n[cut: the file has %v bytes; view_file goes on with %v %v]", result["size"], result["next_arg"], next)
 		a.fact("truncated", true)

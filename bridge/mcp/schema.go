@@ -92,6 +92,9 @@ func appendType(b []byte, t reflect.Type) []byte {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	if t == reflect.TypeFor[op.Raw]() {
+		return b // any value of a document
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return append(b, `"type":"boolean"`...)

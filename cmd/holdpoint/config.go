@@ -2,8 +2,11 @@ package main
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
@@ -16,8 +19,9 @@ import (
 // fileConfig is holdpoint.toml. A key that is not here is an error: a misspelt limit
 // would otherwise be no limit.
 type fileConfig struct {
-	Store     string                 `toml:"store"` // "" or "in-root"
-	Keep      string                 `toml:"keep"`  // life of undo credentials, "30d"
+	Store     string                 `toml:"store"`     // "" or "in-root"
+	Keep      string                 `toml:"keep"`      // life of undo credentials, "30d"
+	StoreMax  string                 `toml:"store_max"` // what all stores may hold, "10GiB"
 	Protected []string               `toml:"protected"`
 	Deadlines map[string]string      `toml:"deadlines"`  // by tier: "60m", "0s" waits for ever
 	OnTimeout map[string]string      `toml:"on_timeout"` // by tier: reject, pause, auto_deny; auto where a tier is automatic
@@ -121,6 +125,13 @@ func (file fileConfig) merge(cfg flow.Config, path string) (flow.Config, error) 
 		}
 		cfg.Keep = d
 	}
+	if file.StoreMax != "" {
+		n, err := byteCount(file.StoreMax)
+		if err != nil {
+			return bad("store_max must be a size like 10GiB")
+		}
+		cfg.StoreMax = n
+	}
 	cfg.Deadlines = map[op.Tier]time.Duration{}
 	for tier, text := range file.Deadlines {
 		d, err := time.ParseDuration(text)
@@ -180,4 +191,19 @@ func (p profileFile) profile() (op.Profile, error) {
 		return d, errors.New("mode must be deny, prompt or auto")
 	}
 	return d, nil
+}
+
+// byteCount reads a size: a number with KiB, MiB, GiB or TiB behind, or of bytes alone.
+func byteCount(s string) (int64, error) {
+	shift := 0
+	for i, unit := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if rest, ok := strings.CutSuffix(s, unit); ok {
+			s, shift = rest, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
+		return 0, errors.New("not a size")
+	}
+	return n << shift, nil
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -59,7 +60,7 @@ type daemon struct {
 	args          []string
 	bin           string // another build than binary; may be empty
 	cmd           *exec.Cmd
-	Log           *bytes.Buffer
+	Log           *logBuffer
 	reviewerToken string
 }
 
@@ -112,7 +113,7 @@ func (d *daemon) environ() []string {
 // run starts the process, under wrap when given (such as strace with its arguments).
 func (d *daemon) run(wrap ...string) {
 	d.t.Helper()
-	d.Log = &bytes.Buffer{}
+	d.Log = &logBuffer{}
 	bin := binary
 	if d.bin != "" {
 		bin = d.bin
@@ -130,6 +131,24 @@ func (d *daemon) run(wrap ...string) {
 		d.t.Fatal(err)
 	}
 	d.Agent, d.reviewerToken = strings.TrimSpace(string(b)), ""
+}
+
+// logBuffer may be read while the daemon still writes to it.
+type logBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func (d *daemon) waitReady() {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // changesInRepository is how many changes TestRepository makes and takes back.
@@ -185,7 +186,7 @@ func (w *repository) edit() {
 		f := w.files[w.pick()]
 		lines := strings.Split(read(w.t, filepath.Join(w.d.Root, f)), "\n")
 		line := lines[w.rng.IntN(len(lines))]
-		if len(line) < 3 || strings.Count(strings.Join(lines, "\n"), line) != 1 {
+		if len(line) < 3 || !utf8.ValidString(line) || strings.Count(strings.Join(lines, "\n"), line) != 1 {
 			continue
 		}
 		w.land("edit_file", M{"path": f, "old_string": line, "new_string": line + " " + w.text()}, false)

@@ -39,7 +39,7 @@ func TestRoles(t *testing.T) {
 		{"GET /v1/tokens", nil, map[string]int{"operator": 200}},
 		{"POST /v1/tokens", M{"name": "x y", "role": "agent"}, map[string]int{"operator": 400}},
 		{"DELETE /v1/tokens/tk_unknown", nil, map[string]int{"operator": 404}},
-		{"POST /v1/roots", M{"dir": "relative"}, map[string]int{"operator": 400}},
+		{"POST /v1/roots", M{"dir": "/no/such/place"}, map[string]int{"operator": 404}},
 		{"DELETE /v1/roots/unknown", nil, map[string]int{"operator": 404}},
 		{"GET /v1/audit", nil, map[string]int{"observer": 200, "reviewer": 200, "operator": 200}},
 		{"GET /v1/audit/head", nil, map[string]int{"observer": 200, "reviewer": 200, "operator": 200}},
@@ -227,7 +227,9 @@ func TestClearance(t *testing.T) {
 	d := quick(t, "[floors]\ndelete_file = 4\nmove_file = 2\nedit_file = 3\n")
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	before := digest(t, d.Root)
-	owner := func(n int) string { return d.token(M{"name": fmt.Sprintf("owner%d", n), "role": "agent", "clearance": n}) }
+	owner := func(n int) string {
+		return d.token(M{"name": fmt.Sprintf("owner%d", n), "role": "agent", "clearance": n})
+	}
 	args := map[string]M{"delete_file": {"path": "f"}, "move_file": {"source": "f", "destination": "g"}, "edit_file": {"path": "f", "old_string": "x", "new_string": "y"}}
 	t.Run("U24, U21, U22, U25 (part) a token has its owner's clearance less one, at least 1; a floor that is reached asks, one that is not refuses", func(t *testing.T) {
 		for _, c := range []struct {

@@ -34,6 +34,7 @@ type Config struct {
 	OnTimeout  map[op.Tier]string // reject (the default), pause, auto_deny
 	Two        TwoReviewers
 	Keep       time.Duration // life of undo credentials
+	StoreMax   int64         // bytes that all stores together may hold; 10 GiB where zero
 	MaxWaiting int
 	ReviewURL  func(op.ID) string
 	ReviewAuth string // passphrase or token
@@ -57,6 +58,7 @@ type Engine struct {
 	drift  drift // marks pending cards whose facts moved
 	// audited names the journal's audit lines that the log has but a power cut may still take.
 	audited keys
+	room    room // of the stores
 
 	mu    sync.RWMutex // guards roots
 	roots []*Workspace

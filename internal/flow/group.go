@@ -75,6 +75,47 @@ func (e *Engine) lookBackMany(ctx context.Context, c *call, a *op.UndoArgs) erro
 	return e.planBack(c, apply)
 }
 
+// tangled reports steps that stand on one another: the tree that each leaves is not the one
+// that is there now, and only going back in order tells what must be there.
+func tangled(steps []op.Step) bool {
+	var seen []op.Path
+	for _, s := range inTree(steps) {
+		if s.Do == op.MakeDir || s.Do == op.RemoveDir {
+			continue
+		}
+		for _, p := range []op.Path{s.Path, s.To} {
+			if p == "" {
+				continue
+			}
+			if slices.ContainsFunc(seen, func(q op.Path) bool { return p.Within(q) || q.Within(p) }) {
+				return true
+			}
+			seen = append(seen, p)
+		}
+	}
+	return false
+}
+
+// lookBackTangled is look for the undo of one operation whose steps stand on one another.
+func (e *Engine) lookBackTangled(ctx context.Context, c *call, o journal.Operation, force bool) error {
+	units, err := e.ways(ctx, c, []journal.Operation{o}, force)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		if err := left(u, false); err != nil {
+			c.close()
+			return e.spent(ctx, c, err)
+		}
+	}
+	if err := e.planBack(c, units); err != nil {
+		return err
+	}
+	delete(c.plan.Result, "plan")
+	c.plan.Title, c.undoes = "Undo "+string(o.Op), &o
+	return nil
+}
+
 // left gives why a part is not taken back; nil when it is.
 func left(u undo.Unit, merge bool) error {
 	if u.Outcome == undo.Merged && !merge {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdpoint/audit"
@@ -184,6 +185,9 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 
 // Answer records a person's word and, on approve, runs the stored call, once.
 func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer journal.Answer) (journal.Approval, error) {
+	if err := e.scoped(ctx, by, id); err != nil {
+		return journal.Approval{}, err
+	}
 	if err := e.runnable(ctx, by, id, answer); err != nil {
 		return journal.Approval{}, err
 	}
@@ -213,6 +217,22 @@ func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer jour
 	}
 	// The answer is on record; what follows does not depend on who waits for it.
 	return e.release(context.WithoutCancel(ctx), row)
+}
+
+// scoped hides rows of other roots from a person whose token is bound to some: to them
+// such a row looks like none.
+func (e *Engine) scoped(ctx context.Context, by op.Caller, id op.ID) error {
+	if len(by.Roots) == 0 || !by.Role.Includes(op.Observer) {
+		return nil
+	}
+	row, err := e.queue.Row(ctx, id)
+	if err != nil {
+		return err
+	}
+	if w := e.byKey(row.Root); w != nil && mayUse(by, w) || slices.Contains(by.Roots, row.Root) {
+		return nil
+	}
+	return op.Fail(op.NotFound, "no such approval")
 }
 
 // release runs an approved row: the stored call, judged no second time, but held to its
@@ -346,6 +366,9 @@ func (e *Engine) announce(kind string, row journal.Approval) {
 
 // Cancel withdraws a row that has not started.
 func (e *Engine) Cancel(ctx context.Context, by op.Caller, id op.ID) (journal.Approval, error) {
+	if err := e.scoped(ctx, by, id); err != nil {
+		return journal.Approval{}, err
+	}
 	row, err := e.queue.Cancel(ctx, by, id)
 	if err == nil {
 		e.ended(row)

@@ -140,6 +140,9 @@ func (e *Engine) lookBack(ctx context.Context, c *call) error {
 	if err := e.keeper.Usable(o, c.by, c.ws.Key); err != nil {
 		return err
 	}
+	if tangled(o.Steps) {
+		return e.lookBackTangled(ctx, c, o, a.Force)
+	}
 	if err := e.see(ctx, c, revertSubjects(o.Steps), preflight.Deep); err != nil {
 		return err
 	}
@@ -241,8 +244,8 @@ func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force
 		}, e.slot)
 	}
 	for i, s := range steps {
-		if s.Do == op.RemoveDir || !s.Do.InTree() {
-			continue
+		if s.Do == op.RemoveDir || !s.Do.InTree() || standsOn(s, steps[:i]) {
+			continue // the last is compared when its turn comes
 		}
 		is, seen := now[s.Path]
 		if seen && !is.Equal(s.Before) {

@@ -30,6 +30,10 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if err := e.log.Ready(); err != nil {
 		return e.fail(c, d, err)
 	}
+	need := need(c.plan.Steps)
+	if err := e.makeRoom(ctx, need); err != nil {
+		return e.fail(c, d, err)
+	}
 	if err := c.plan.Stage(ctx, c.ws.Store, e.slot); err != nil {
 		return e.fail(c, d, err)
 	}
@@ -52,6 +56,7 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if err != nil {
 		return e.missed(ctx, c, d, o, report, err)
 	}
+	e.room.add(need)
 	return e.landed(ctx, c, d, o, report)
 }
 

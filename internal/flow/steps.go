@@ -25,3 +25,15 @@ func filled(all, held []op.Step) []op.Step {
 	}
 	return out
 }
+
+// standsOn reports whether what a step begins with is what an earlier one makes, so that
+// it cannot be compared with what stands there before that one was done.
+func standsOn(s op.Step, earlier []op.Step) bool {
+	touches := func(a, b op.Path) bool { return a != "" && b != "" && (a.Within(b) || b.Within(a)) }
+	for _, e := range earlier {
+		if touches(s.Path, e.Path) || touches(s.Path, e.To) || touches(s.To, e.Path) || touches(s.To, e.To) {
+			return true
+		}
+	}
+	return false
+}

@@ -104,7 +104,7 @@ function answerForm(cards, send) {
   const one = cards.length === 1 ? cards[0] : null;
   const act = one ? visible(one.title) : 'all ' + cards.length + ' cards';
   const drifted = cards.some((c) => c.drifted);
-  const words = el('textarea', { id: 'words', rows: '2', maxlength: '4000' });
+  const words = el('textarea', { id: 'words', rows: '1', maxlength: '4000' });
   const remember = el('input', { type: 'checkbox', id: 'remember' });
   const reach = el('p', { class: 'fine', id: 'reach' });
   const second = el('div', { class: 'second', hidden: true });

@@ -75,11 +75,12 @@ function showDiff(text) {
   if (!text) return null;
   const rows = readDiff(text);
   const added = rows.filter((r) => r.kind === 'ins').length, removed = rows.filter((r) => r.kind === 'del').length;
-  const body = el('tbody');
-  const table = el('table', { class: 'diff' }, el('caption', { class: 'off' }, 'The change, line by line'), body);
+  const body = el('tbody'), columns = el('colgroup');
+  const table = el('table', { class: 'diff' }, el('caption', { class: 'off' }, 'The change, line by line'), columns, body);
   const toggle = el('button', { type: 'button', class: 'quiet', 'data-key': 'd' });
   const draw = () => {
     body.replaceChildren();
+    columns.replaceChildren(...(split ? ['no', '', 'no', ''] : ['no', 'no', '']).map((c) => el('col', { class: c })));
     table.classList.toggle('split', split);
     toggle.textContent = split ? 'Unified' : 'Side by side';
     if (split) chunked(body, paired(rows), splitRow, 'row', 200, 100);

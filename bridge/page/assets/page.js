@@ -5,7 +5,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const pageSize = 100;
-  const S = { token: '', cards: new Map(), next: 0, total: 0, selected: new Set(), seen: 0, stream: null, open: '', view: null, fresh: [], ops: [] };
+  const S = { token: '', cards: new Map(), next: 0, total: 0, selected: new Set(), gone: new Set(), seen: 0, stream: null, open: '', view: null, fresh: [], ops: [] };
 
   // ---- the API
 
@@ -78,6 +78,7 @@
     S.cards = new Map(got.approvals.map((c) => [c.id, c]));
     S.next = got.next || 0;
     S.total = got.total ?? got.approvals.length;
+    S.gone.clear();
     for (const id of S.selected) if (!S.cards.has(id)) S.selected.delete(id);
     if (!onHistory()) drawList();
   }
@@ -127,8 +128,10 @@
   }
 
   function drop(id) {
-    if (S.cards.delete(id)) S.total--;
-    else if (S.total > 0) S.total--;
+    if (S.gone.has(id)) return; // its answer and its event both come here
+    S.gone.add(id);
+    S.cards.delete(id);
+    if (S.total > 0) S.total--;
     S.selected.delete(id);
     const row = !onHistory() && $('row-' + id);
     if (row) {
@@ -310,7 +313,7 @@
       } catch (e) {
         if (e.body && e.body.approval) { Object.assign(v, e.body.approval); say('Somebody answered first.'); } else { wrong = wrong || words(e); }
       }
-      if (v.state !== 'pending') drop2(v.id);
+      if (v.state !== 'pending') drop(v.id);
     }
     view.busy = false;
     if (wrong && open.every((v) => v.state === 'pending')) return wrong;
@@ -321,9 +324,6 @@
     }
     return wrong;
   }
-
-  // drop2 takes an answered card off the list unless its event has done so.
-  function drop2(id) { if (S.cards.has(id)) drop(id); }
 
   // ---- history and undo
 
@@ -488,7 +488,8 @@
   const themes = ['auto', 'light', 'dark'];
   function theme(t) {
     if (t === 'auto') document.documentElement.removeAttribute('data-theme'); else document.documentElement.dataset.theme = t;
-    $('theme').textContent = 'Theme: ' + t;
+    $('theme').replaceChildren(el('span', { class: 'wide-only' }, 'Theme: '), t);
+    $('theme').setAttribute('aria-label', 'Theme: ' + t);
     try { localStorage.setItem('theme', t); } catch (e) { /* kept for this page only */ }
     S.theme = t;
   }
