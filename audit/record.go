@@ -11,9 +11,11 @@ import (
 
 // The three kinds of record.
 const (
-	Call   = "call"   // a call was decided
-	Answer = "answer" // somebody answered a held call, or tried to
-	End    = "end"    // a held call came to its end
+	Forget  = "forget" // an operator took content out of the store
+	Collect = "gc"     // an operator ended a credential
+	Call    = "call"   // a call was decided
+	Answer  = "answer" // somebody answered a held call, or tried to
+	End     = "end"    // a held call came to its end
 )
 
 // The three decision words of a record.
@@ -86,7 +88,7 @@ const (
 // clean holds every field to its form. It never fails: at the time of the record the call
 // has been decided, perhaps done, and a defect elsewhere must cost a word, not the line.
 func clean(r Record) Record {
-	r.Kind = oneOf(r.Kind, Call, Answer, End)
+	r.Kind = oneOf(r.Kind, Forget, Collect, Call, Answer, End)
 	r.Decision = oneOf(r.Decision, "", AutoExecute, RequireUserApproval, Refused)
 	// The name of an operation that does not exist is the caller's free text.
 	if _, known := op.Lookup(r.Tool); !known && r.Tool != "" {

@@ -45,6 +45,11 @@ type Engine interface {
 	AuditTail(n int) (any, error)
 	AuditHead() (any, error)
 	AuditVerify(head []byte) (any, error)
+	NetDiff(ctx context.Context, by op.Caller, root string, operations []string) (any, error)
+	Collect(ctx context.Context, by op.Caller, dryRun bool, now op.ID) (any, error)
+	Forget(ctx context.Context, by op.Caller, root, what string) (any, error)
+	Export(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	Verify(ctx context.Context, by op.Caller, repair bool) (any, error)
 	Subscribe(after int64) (past []Event, more <-chan Event, cancel func())
 }
 
@@ -103,6 +108,11 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("POST /v1/approvals/{id}/cancel", s.anyRole(s.postCancel))
 	m.HandleFunc("GET /v1/operations", s.anyRole(s.getOperations))
 	m.HandleFunc("GET /v1/operations/{id}", s.anyRole(s.getOperation))
+	m.HandleFunc("GET /v1/operations/{id}/kept", s.anyRole(s.getExport))
+	m.HandleFunc("POST /v1/diff", s.anyRole(s.postDiff))
+	m.HandleFunc("POST /v1/gc", s.anyRole(s.postCollect))
+	m.HandleFunc("POST /v1/forget", s.role(op.Operator, s.postForget))
+	m.HandleFunc("POST /v1/verify", s.role(op.Observer, s.postVerify))
 	m.HandleFunc("GET /v1/events", s.anyRole(s.getEvents))
 	m.HandleFunc("GET /v1/status", s.anyRole(s.getStatus))
 	m.HandleFunc("GET /v1/table", s.anyRole(s.getTable))

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -13,7 +14,7 @@ import (
 const keepAlive = 20 * time.Second
 
 // getEvents streams what happens as server-sent events (the HTML standard's event
-// stream); Last-Event-ID resumes after the event of that number.
+// stream); Last-Event-ID resumes after the event of that number, and from=now leaves out what was.
 func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	flusher, ok := w.(http.Flusher)
 	if !ok {
@@ -21,6 +22,9 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request, by op.Caller)
 		return
 	}
 	after, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
+	if r.URL.Query().Get("from") == "now" {
+		after = math.MaxInt64 // nothing of what was before
+	}
 	past, more, cancel := s.Engine.Subscribe(after)
 	defer cancel()
 	w.Header().Set("Content-Type", "text/event-stream")

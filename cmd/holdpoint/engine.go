@@ -372,6 +372,21 @@ func (a adapter) AuditVerify(head []byte) (any, error) {
 	}
 	return audit.Verify(a.auditAt, h, a.key)
 }
+func (a adapter) NetDiff(ctx context.Context, by op.Caller, root string, ids []string) (any, error) {
+	return a.engine.NetDiff(ctx, by, root, ids)
+}
+func (a adapter) Collect(ctx context.Context, by op.Caller, dryRun bool, now op.ID) (any, error) {
+	return a.engine.Collect(ctx, by, dryRun, now)
+}
+func (a adapter) Forget(ctx context.Context, by op.Caller, root, what string) (any, error) {
+	return a.engine.Forget(ctx, by, root, what)
+}
+func (a adapter) Export(ctx context.Context, by op.Caller, id op.ID) (any, error) {
+	return a.engine.Export(ctx, by, id)
+}
+func (a adapter) Verify(ctx context.Context, by op.Caller, repair bool) (any, error) {
+	return a.engine.Verify(ctx, by, func(h *audit.Head) (audit.Result, error) { return audit.Verify(a.auditAt, h, a.key) }, repair)
+}
 func (a adapter) Subscribe(after int64) ([]bridge.Event, <-chan bridge.Event, func()) {
 	past, more, cancel := a.engine.Subscribe(after)
 	wrap := func(e flow.Event) bridge.Event {

@@ -390,7 +390,7 @@ func TestInProcess(t *testing.T) {
 		if exit != 3 || text(r, "decision", "reason") != "destructive_operation" {
 			t.Fatalf("exit %d %v", exit, r)
 		}
-		d := quickOn(t, root, state, "", env)
+		d := quickOn(t, root, state, "", env[2:])
 		secret := d.token(M{"name": "ci", "role": "agent", "workflow": "release", "profile": "ci"})
 		d.stop(15)
 		env := append(env, "HOLDPOINT_TOKEN="+secret)
@@ -405,7 +405,7 @@ func TestInProcess(t *testing.T) {
 	})
 	t.Run("C2 (part) one decision with a daemon and without", func(t *testing.T) {
 		_, alone := run("preflight", "--root", root, "delete_file", "path=f")
-		d := quickOn(t, root, state, "", env)
+		d := quickOn(t, root, state, "", env[2:])
 		served := d.preflight("delete_file", M{"path": "f"})
 		if !reflect.DeepEqual(alone["decision"], served["decision"]) || !reflect.DeepEqual(alone["facts"], served["facts"]) {
 			t.Errorf("got %v and %v", alone, served)

@@ -5,7 +5,6 @@ import (
 
 	"holdpoint/decision"
 	"holdpoint/op"
-	"holdpoint/preflight"
 )
 
 // Preview is what a call would do.
@@ -106,20 +105,14 @@ func (e *Engine) Facts(ctx context.Context, by op.Caller, root string, paths []s
 		return out
 	}
 	facts := op.Facts{WorkspaceBound: w.Root.Check() == nil, Available: true, Planned: true}
-	for _, p := range paths {
-		s, err := preflight.Look(ctx, w.Root, w, []op.Subject{{Arg: "paths", Asked: p, Role: op.RoleTarget, Follow: true}}, preflight.Shallow)
-		if err != nil {
+	for i, seen := range w.seeAll(ctx, paths) {
+		if seen.err != nil {
 			facts.Available = false
-			out.Warnings = append(out.Warnings, op.Warning{Code: string(op.AsError(err).Code), Message: op.Visible(p, false) + ": " + op.AsError(err).Message})
+			out.Warnings = append(out.Warnings, op.Warning{Code: string(op.AsError(seen.err).Code), Message: op.Visible(paths[i], false) + ": " + op.AsError(seen.err).Message})
 			continue
 		}
-		t := s.Targets[0]
-		if t.Kind == op.File {
-			t.Text = textFacts(s.Contents[0], t.Size)
-		}
-		facts.Available = facts.Available && s.Available
-		facts.Targets = append(facts.Targets, t)
-		s.Close()
+		facts.Available = facts.Available && seen.available
+		facts.Targets = append(facts.Targets, seen.target)
 	}
 	out.Facts = &facts
 	out.Pins = e.sealer.Seal(w.Key, facts.Pins())

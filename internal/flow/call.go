@@ -86,6 +86,9 @@ func (e *Engine) run(ctx context.Context, c *call) op.Reply {
 	if err != nil {
 		return e.fail(c, op.Decision{}, err)
 	}
+	if !gated && c.spec.Class != op.Read {
+		return e.perform(ctx, c, op.Decision{}, "")
+	}
 	switch {
 	case d.Verdict == op.Refuse:
 		return e.refuse(c, d)

@@ -140,11 +140,15 @@ func (e *Engine) lookBack(ctx context.Context, c *call) error {
 	if err := e.keeper.Usable(o, c.by, c.ws.Key); err != nil {
 		return err
 	}
-	if tangled(o.Steps) {
+	if a.Force && tangled(o.Steps) {
 		return e.lookBackTangled(ctx, c, o, a.Force)
 	}
-	if err := e.see(ctx, c, revertSubjects(o.Steps), preflight.Deep); err != nil {
+	subjects, hidden := e.reachable(ctx, c, o.Steps)
+	if err := e.see(ctx, c, subjects, preflight.Deep); err != nil {
 		return err
+	}
+	for _, p := range hidden {
+		c.facts.Targets = append(c.facts.Targets, preflight.Place(ctx, c.ws, p, false, nil))
 	}
 	steps, err := e.revert(ctx, c, o, a.Force)
 	if err != nil {
@@ -272,6 +276,34 @@ func conflict(s op.Step, is op.State) error {
 	err := op.Fail(op.UndoConflict, msg).At(s.Path).Do("nothing was changed; force keeps the later version under a new credential")
 	err.CurrentHash = is.Hash
 	return err
+}
+
+// reachable parts the paths of an operation into those that can be looked at and those
+// that only taking back its later steps brings in reach again: where the operation put a
+// file in the place of a directory, what was below that is under no path now.
+func (e *Engine) reachable(ctx context.Context, c *call, steps []op.Step) (look []op.Subject, hidden []op.Path) {
+	back := op.Inverse(inTree(steps))
+	depends := map[op.Path]bool{}
+	for i, s := range back {
+		if standsOn(s, back[:i]) {
+			depends[s.Path], depends[s.To] = true, true
+		}
+	}
+	for _, s := range revertSubjects(steps) {
+		text, _ := op.Unescape(s.Asked)
+		if p := op.Path(text); depends[p] {
+			n, err := c.ws.Root.Look(ctx, p, false)
+			if err == nil {
+				n.Close()
+			}
+			if errors.Is(err, op.NotADirectory) || err == nil && n.Path != p {
+				hidden = append(hidden, p)
+				continue
+			}
+		}
+		look = append(look, s)
+	}
+	return look, hidden
 }
 
 // revertSubjects names the paths of an operation for looking at.

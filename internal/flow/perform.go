@@ -17,6 +17,9 @@ import (
 // perform carries a judged call out: stage, hold, intent on record, act, commit. After
 // any failure the tree is as before; after a kill at any instruction Recover settles it.
 func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval op.ID) op.Reply {
+	if !allowed(d, approval) {
+		return e.fail(c, op.Decision{}, ungated())
+	}
 	if fileops.Apart(c.args) {
 		return e.performApart(ctx, c, d, approval)
 	}

@@ -10,8 +10,17 @@ import (
 )
 
 // recover settles what a crash left in one root: each recorded intent is wholly there
-// with its credential afterwards, or wholly absent.
+// with its credential afterwards, or wholly absent. No call may run in that root.
 func (e *Engine) recover(ctx context.Context, w *Workspace) error {
+	if err := e.settleOpen(ctx, w); err != nil {
+		return err
+	}
+	return e.sweep(ctx, w)
+}
+
+// settleOpen settles the intents of one root whose end is not on record. It waits for calls
+// that hold their paths.
+func (e *Engine) settleOpen(ctx context.Context, w *Workspace) error {
 	open, err := e.jrn.Unsettled(ctx)
 	if err != nil {
 		return err
@@ -33,7 +42,7 @@ func (e *Engine) recover(ctx context.Context, w *Workspace) error {
 			return err
 		}
 	}
-	return e.sweep(ctx, w)
+	return nil
 }
 
 // settle closes the record of one intent as the tree says it ended.

@@ -124,7 +124,7 @@ func (e *Engine) Collect(ctx context.Context, by op.Caller, dryRun bool, now op.
 		return out, err
 	}
 	if one != nil && !dryRun {
-		e.log.Append(audit.Record{Kind: "gc", Agent: by.Name, OperationID: now, Outcome: "ended"})
+		e.log.Append(audit.Record{Kind: audit.Collect, Agent: by.Name, OperationID: now, Outcome: "ended"})
 	}
 	out.Used, err = e.storeUsed(ctx, true)
 	return out, err
@@ -257,7 +257,7 @@ func (e *Engine) Forget(ctx context.Context, by op.Caller, root, what string) (F
 			return out, err
 		}
 		out.Operations = append(out.Operations, o.ID)
-		e.log.Append(audit.Record{Kind: "forget", Agent: by.Name, OperationID: o.ID, Outcome: "forgotten"})
+		e.log.Append(audit.Record{Kind: audit.Forget, Agent: by.Name, OperationID: o.ID, Outcome: "forgotten"})
 	}
 	if _, err := e.jrn.Forget(ctx, e.cfg.Now()); err != nil {
 		return out, err

@@ -81,7 +81,7 @@ func gap(what string, from, to int64) string {
 
 func (j *Journal) checkDiffs(ctx context.Context) ([]string, error) {
 	found, err := j.readers.QueryContext(ctx, `SELECT o.seq, o.diff_size, coalesce(d.diff, x''), coalesce(d.digest, x'')
-		FROM operations o LEFT JOIN diffs d USING (seq) WHERE o.diff_size > 0 ORDER BY o.seq`)
+		FROM operations o LEFT JOIN diffs d USING (seq) WHERE o.diff_size > 0 AND NOT (o.dropped <> 0 AND o.why = 'forgotten') ORDER BY o.seq`)
 	if err != nil {
 		return j.unreadable("diffs", err)
 	}

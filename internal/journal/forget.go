@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"fmt"
 
 	"holdpoint/op"
 )
@@ -23,22 +24,25 @@ func (j *Journal) ForgetContent(ctx context.Context, id op.ID) error {
 		if o.State == Intent {
 			return op.Fail(op.BusyWriter, "the operation is still running").Do("try again when it has ended")
 		}
-		if _, err := t.w.conn.ExecContext(context.Background(), "DELETE FROM diffs WHERE seq = ?", r.seq); err != nil {
-			return t.wrong(err)
+		for _, q := range []string{"PRAGMA secure_delete = ON", fmt.Sprintf("DELETE FROM diffs WHERE seq = %d", r.seq)} {
+			if _, err := t.w.conn.ExecContext(context.Background(), q); err != nil {
+				return t.wrong(err)
+			}
 		}
 		o.Dropped, o.Why = true, forgotten
 		return t.turn(operations, r, o.state())
 	})
 }
 
-// Scrub overwrites what was deleted from the database and its log.
+// Scrub folds the log into the database and cuts it off, so that what ForgetContent
+// overwrote there is not left in the log. The file system may keep freed blocks.
 func (j *Journal) Scrub(ctx context.Context) error {
 	j.w.turn.Lock()
 	defer j.w.turn.Unlock()
 	if j.w.closed {
 		return op.Fail(op.NotReady, "the journal is closed")
 	}
-	_, err := j.w.conn.ExecContext(ctx, "PRAGMA secure_delete = ON; VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")
+	_, err := j.w.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	if err != nil {
 		return ioError("scrub the database", err)
 	}

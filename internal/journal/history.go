@@ -32,7 +32,7 @@ func (j *Journal) Operation(ctx context.Context, id op.ID) (Operation, error) {
 		return Operation{}, err
 	}
 	o, diff, err := operationOf(r)
-	if err != nil || diff == 0 {
+	if err != nil || diff == 0 || o.Forgotten() {
 		return o, err
 	}
 	var digest []byte

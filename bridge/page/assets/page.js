@@ -54,8 +54,10 @@
   async function begin() {
     $('login').hidden = true;
     for (const id of ['desk', 'tabs', 'live', 'keys', 'leave']) $(id).hidden = false;
-    await reload();
+    // The list is read when the stream stands, so that nothing falls between the two.
+    const listed = new Promise((done) => { S.listed = done; });
     listen();
+    await listed;
     route();
   }
 
@@ -162,16 +164,18 @@
       try {
         const headers = { Authorization: 'Bearer ' + S.token, Accept: 'text/event-stream' };
         if (S.seen) headers['Last-Event-ID'] = String(S.seen);
-        const r = await fetch('/v1/events', { headers, credentials: 'omit', cache: 'no-store', signal: stop.signal, referrerPolicy: 'no-referrer' });
+        const r = await fetch('/v1/events' + (S.seen ? '' : '?from=now'), { headers, credentials: 'omit', cache: 'no-store', signal: stop.signal, referrerPolicy: 'no-referrer' });
         if (r.status === 401) return signOut('Your session is over. Sign in again.');
         if (!r.ok) throw new Error('no stream');
         $('live').textContent = 'live'; $('live').className = 'live on';
         wait = 500;
+        if (S.listed) { await reload(); S.listed(); S.listed = null; }
         await follow(r.body.getReader());
       } catch (e) { if (stop.signal.aborted) return; }
       $('live').textContent = 'reconnecting'; $('live').className = 'live';
       await new Promise((done) => setTimeout(done, wait));
       wait = Math.min(wait * 2, 10000);
+      if (S.listed) { S.listed(); S.listed = null; }
       if (!stop.signal.aborted && S.token) try { await reload(); if (S.open) await refresh(); } catch (e) { /* the next turn tries again */ }
     }
   }
