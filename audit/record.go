@@ -9,7 +9,7 @@ import (
 	"holdpoint/op"
 )
 
-// The three kinds of record.
+// The kinds of record.
 const (
 	Forget  = "forget" // an operator took content out of the store
 	Collect = "gc"     // an operator ended a credential

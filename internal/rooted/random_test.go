@@ -18,54 +18,57 @@ import (
 // redone they give the trees they should, and after a crash at a random point Settle gives
 // the first tree or the last, without a conflict.
 func TestRandomLists(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(count(t, "HOLDPOINT_RANDOM_SEED", int(time.Now().UnixNano())))
 	t.Logf("seed %d", seed)
-	rounds := count(t, "HOLDPOINT_RANDOM_N", 60)
-	for round := range rounds {
-		r := rand.New(rand.NewPCG(seed, uint64(round)))
-		steps, texts := randomList(t, r)
-		fresh := func() (*bench, []op.Step) { return restage(t, steps, texts) }
+	for round := range count(t, "HOLDPOINT_RANDOM_N", 60) {
+		t.Run(fmt.Sprint("round ", round), func(t *testing.T) { randomRound(t, seed, round) })
+	}
+}
 
-		b, list := fresh()
-		start := b.tree()
-		done, _, err := b.do(HoldOptions{}, list...)
-		if err != nil {
-			t.Fatalf("seed %d round %d: %v in\n%s", seed, round, err, shown(list))
-		}
-		end := b.tree()
-		done = b.mustDo(op.Inverse(done)...)
-		if got := b.tree(); got != start {
-			t.Fatalf("seed %d round %d: undo gives\n%s\nnot\n%s\nafter\n%s", seed, round, got, start, shown(list))
-		}
-		done = b.mustDo(op.Inverse(done)...)
-		if got := b.tree(); got != end {
-			t.Fatalf("seed %d round %d: redo gives\n%s\nnot\n%s\nafter\n%s", seed, round, got, end, shown(list))
-		}
-		if got := b.again().settle(done); !got.Done || len(got.Conflicts) > 0 {
-			t.Errorf("seed %d round %d: all stands, settled %+v after\n%s", seed, round, got, shown(list))
-		}
+func randomRound(t *testing.T, seed uint64, round int) {
+	r := rand.New(rand.NewPCG(seed, uint64(round)))
+	steps, texts := randomList(t, r)
+	fresh := func() (*bench, []op.Step) { return restage(t, steps, texts) }
 
-		// Every other time it is cancelled on the way, so that the crash may fall into the
-		// way back.
-		b, list = fresh()
-		n, cancelAt, seen := 2+r.IntN(4*len(list)+2), r.IntN(3*len(list)), 0
-		c, cancel := context.WithCancel(ctx())
-		b.within = c
-		rec, crashed, point, err := b.crashAt(n, list, func(string) {
-			if seen++; round%2 == 0 && seen == cancelAt {
-				cancel()
-			}
-		})
-		cancel()
-		got := b.again().settle(rec)
-		tree := b.tree()
-		want := start
-		if got.Done {
-			want = end
+	b, list := fresh()
+	start := b.tree()
+	done, _, err := b.do(HoldOptions{}, list...)
+	if err != nil {
+		t.Fatalf("seed %d round %d: %v in\n%s", seed, round, err, shown(list))
+	}
+	end := b.tree()
+	done = b.mustDo(op.Inverse(done)...)
+	if got := b.tree(); got != start {
+		t.Fatalf("seed %d round %d: undo gives\n%s\nnot\n%s\nafter\n%s", seed, round, got, start, shown(list))
+	}
+	done = b.mustDo(op.Inverse(done)...)
+	if got := b.tree(); got != end {
+		t.Fatalf("seed %d round %d: redo gives\n%s\nnot\n%s\nafter\n%s", seed, round, got, end, shown(list))
+	}
+	if got := b.again().settle(done); !got.Done || len(got.Conflicts) > 0 {
+		t.Errorf("seed %d round %d: all stands, settled %+v after\n%s", seed, round, got, shown(list))
+	}
+
+	// Every other time it is cancelled on the way, so that the crash may fall into the
+	// way back.
+	b, list = fresh()
+	n, cancelAt, seen := 2+r.IntN(4*len(list)+2), r.IntN(3*len(list)), 0
+	c, cancel := context.WithCancel(ctx())
+	b.within = c
+	rec, crashed, point, err := b.crashAt(n, list, func(string) {
+		if seen++; round%2 == 0 && seen == cancelAt {
+			cancel()
 		}
-		if tree != want || len(got.Conflicts) > 0 || !crashed && got.Done != (err == nil) {
-			t.Errorf("seed %d round %d: crash at %d %q, settled %+v:\n%s\nwant\n%s\nafter\n%s", seed, round, n, point, got, tree, want, shown(list))
-		}
+	})
+	cancel()
+	got := b.again().settle(rec)
+	tree := b.tree()
+	want := start
+	if got.Done {
+		want = end
+	}
+	if tree != want || len(got.Conflicts) > 0 || !crashed && got.Done != (err == nil) {
+		t.Errorf("seed %d round %d: crash at %d %q, settled %+v:\n%s\nwant\n%s\nafter\n%s", seed, round, n, point, got, tree, want, shown(list))
 	}
 }
 
