@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test requirements bench-quick
+.PHONY: help build run test test-mcp requirements bench-quick
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -36,3 +36,15 @@ $(FS_SERVER):
 
 bench-quick: build $(FS_SERVER) ## six rows beside the reference file server and the raw limits (under 3 minutes)
 	$(GO) run ./bench/quick -holdpoint $(BIN) -fs $(FS_SERVER) -out bench/results/quick.jsonl
+
+MCP_CLIENTS := .bench/mcp-clients
+
+$(MCP_CLIENTS)/.installed: internal/e2e/testdata/mcp/package-lock.json
+	mkdir -p $(MCP_CLIENTS)
+	cp internal/e2e/testdata/mcp/package.json internal/e2e/testdata/mcp/package-lock.json $(MCP_CLIENTS)/
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --prefix $(MCP_CLIENTS)
+	touch $@
+
+test-mcp: $(MCP_CLIENTS)/.installed ## every tool with the official MCP clients (Go, TypeScript, inspector), stdio and HTTP
+	cp internal/e2e/testdata/mcp/drive.mjs internal/e2e/testdata/mcp/calls.json $(MCP_CLIENTS)/
+	HOLDPOINT_MCP_CLIENTS="$(CURDIR)/$(MCP_CLIENTS)" $(GO) test -tags mcpsdk,npm -timeout 15m -run '^TestMCP' ./internal/e2e

@@ -30,6 +30,7 @@ type Engine interface {
 	Cancel(ctx context.Context, by op.Caller, id op.ID) error
 	Operations(ctx context.Context, by op.Caller, f journal.Filter) (any, error)
 	Operation(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset int64, limit int) (any, error)
 	Status(ctx context.Context, by op.Caller) (any, error)
 	Tokens(ctx context.Context) ([]journal.Token, error)
 	CreateToken(ctx context.Context, s TokenRequest) (journal.Token, string, error)
@@ -109,6 +110,7 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /v1/operations", s.anyRole(s.getOperations))
 	m.HandleFunc("GET /v1/operations/{id}", s.anyRole(s.getOperation))
 	m.HandleFunc("GET /v1/operations/{id}/kept", s.anyRole(s.getExport))
+	m.HandleFunc("GET /v1/runs/{id}/output", s.anyRole(s.getOutput))
 	m.HandleFunc("POST /v1/diff", s.anyRole(s.postDiff))
 	m.HandleFunc("POST /v1/gc", s.anyRole(s.postCollect))
 	m.HandleFunc("POST /v1/forget", s.role(op.Operator, s.postForget))

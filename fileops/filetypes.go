@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"holdpoint/op"
-	"holdpoint/protected"
 )
 
 // fileTypes says by which names a kind of file is known: an ending with its dot, or a
@@ -20,15 +19,14 @@ var fileTypes = map[string][]string{
 }
 
 // picker tells which files a search looks into.
-func picker(a *op.SearchArgs) (func(dir, name string) bool, error) {
+func picker(none Rules, a *op.SearchArgs) (func(dir, name string) bool, error) {
 	include := a.Include
 	if a.Glob != "" {
 		include = append([]string{a.Glob}, include...)
 	}
-	for field, list := range map[string][]string{"include": include, "exclude": a.Exclude} {
-		if bad := protected.Malformed(list); bad != "" || len(list) > 0 && list[0] == "" {
-			return nil, op.Fail(op.BadRequest, "the pattern "+op.Visible(bad, false)+" can match nothing").In("args." + field)
-		}
+	only, err := patterns(none, include, "args.include")
+	if err != nil {
+		return nil, err
 	}
 	endings := map[string]bool{}
 	for _, t := range a.Types {
@@ -40,7 +38,6 @@ func picker(a *op.SearchArgs) (func(dir, name string) bool, error) {
 			endings[e] = true
 		}
 	}
-	only := protected.NewSelect(include)
 	return func(dir, name string) bool {
 		if len(endings) > 0 && !endings[name] && !endings[name[max(0, strings.LastIndexByte(name, '.')):]] {
 			return false
@@ -51,6 +48,6 @@ func picker(a *op.SearchArgs) (func(dir, name string) bool, error) {
 		if dir != "" {
 			name = dir + "/" + name
 		}
-		return only.Picks(name, false)
+		return covers(only, name, false)
 	}, nil
 }

@@ -30,16 +30,16 @@ func GitPatch(list []FileChange) []byte {
 	for _, c := range list {
 		if c.OldMode[:min(3, len(c.OldMode))] != c.NewMode[:min(3, len(c.NewMode))] && c.OldMode != "" && c.NewMode != "" {
 			// A link that becomes a file, or a file that becomes one, goes and comes.
-			one(&out, FileChange{Path: c.Path, OldMode: c.OldMode, Old: c.Old})
-			one(&out, FileChange{Path: c.Path, NewMode: c.NewMode, New: c.New})
+			writeChange(&out, FileChange{Path: c.Path, OldMode: c.OldMode, Old: c.Old})
+			writeChange(&out, FileChange{Path: c.Path, NewMode: c.NewMode, New: c.New})
 			continue
 		}
-		one(&out, c)
+		writeChange(&out, c)
 	}
 	return out.Bytes()
 }
 
-func one(out *bytes.Buffer, c FileChange) {
+func writeChange(out *bytes.Buffer, c FileChange) {
 	same := bytes.Equal(c.Old, c.New)
 	if c.OldMode == c.NewMode && (same || c.OldMode == "") {
 		return

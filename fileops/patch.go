@@ -233,7 +233,7 @@ func distinct(s Scene, list []*patchedFile) error {
 	for _, o := range list {
 		if at := s.Targets[o.src].Path; o.kind == patchDelete || o.kind == patchRename {
 			if vacated[at] {
-				return twice(at)
+				return patchedTwice(at)
 			}
 			vacated[at] = true
 		}
@@ -242,7 +242,7 @@ func distinct(s Scene, list []*patchedFile) error {
 		t := s.Targets[o.dst]
 		if o.kind != patchDelete {
 			if seen[t.Path] {
-				return twice(t.Path)
+				return patchedTwice(t.Path)
 			}
 			seen[t.Path] = true
 		}
@@ -251,14 +251,14 @@ func distinct(s Scene, list []*patchedFile) error {
 			return op.Fail(op.Exists, "the patch makes this file, and something stands there already").At(t.Path).Do("move it away first, or make the patch on what is there now")
 		}
 		if o.kind == patchChange && vacated[t.Path] {
-			return twice(t.Path)
+			return patchedTwice(t.Path)
 		}
 	}
 	return nil
 }
 
-// twice refuses what would build on an earlier part: that is not what stands there.
-func twice(p op.Path) error {
+// patchedTwice refuses what would build on an earlier part: that is not what stands there.
+func patchedTwice(p op.Path) error {
 	return op.Fail(op.PatchParse, "two parts of the patch concern this file").At(p).In("args.patch").Do("join them, or send them one after the other")
 }
 

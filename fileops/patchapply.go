@@ -3,6 +3,7 @@ package fileops
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,7 +90,7 @@ func (h hunk) place(lines, want [][]byte, from int, anywhere bool) (int, error) 
 	if stated >= from && fits(lines, want, stated, false) {
 		return stated, nil
 	}
-	found := places(lines, want, from, false)
+	found := slices.DeleteFunc(places(lines, want, from, false), func(at int) bool { return h.misplaced(at, len(want), len(lines)) })
 	switch len(found) {
 	case 1:
 		return found[0], nil
@@ -97,6 +98,24 @@ func (h hunk) place(lines, want [][]byte, from int, anywhere bool) (int, error) 
 		return 0, mismatch(lines, want, stated)
 	}
 	return 0, severalPlaces(found)
+}
+
+// misplaced reports a place that goes against what the hunk says by the context that it
+// has not: one with context at its end only, at line 1, begins the file, and one with
+// context at its start only ends it. Elsewhere that would be dropped context. A hunk
+// without any says nothing.
+func (h hunk) misplaced(at, n, lines int) bool {
+	lead, trail := 0, 0
+	for lead < len(h.lines) && h.lines[lead].mark == ' ' {
+		lead++
+	}
+	for trail < len(h.lines) && h.lines[len(h.lines)-1-trail].mark == ' ' {
+		trail++
+	}
+	if lead == 0 && trail == 0 {
+		return false
+	}
+	return h.oldStart == 1 && at != 0 || trail == 0 && at+n != lines
 }
 
 // insertion has nothing to compare: only its heading says where it goes.

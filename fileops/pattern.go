@@ -96,8 +96,8 @@ func badPattern(err error) error {
 // matchAt is how much of a long line is matched at a time, with overlap between, so that a
 // call can be ended soon. A match longer than overlap may be missed at an edge.
 const (
-	matchAt = 256 << 10
-	overlap = 16 << 10
+	matchAt = 32 << 10
+	overlap = 8 << 10
 )
 
 // in finds the first match in a text, which is a line or, in a multiline search, the rest

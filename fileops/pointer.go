@@ -141,7 +141,7 @@ func applyPointers(f docFormat, old []byte, ops []op.PointerOp) ([]byte, error) 
 			return op.Fail(code, fmt.Sprintf("operation %d (%s %s): %s", i+1, o.Op, op.Visible(o.Path, false), what)).In(fmt.Sprintf("args.operations[%d]", i)).
 				Do("nothing was changed; view the file for what is there")
 		}
-		next, want, err := onePointer(f, text, doc, o)
+		next, want, err := doPointer(f, text, doc, o)
 		if err != nil {
 			return nil, fail(op.AsError(err).Code, op.AsError(err).Message)
 		}
@@ -159,8 +159,8 @@ func firstLine(err error) string {
 	return op.Visible(text, false)
 }
 
-// onePointer does one operation on the text and on its meaning.
-func onePointer(f docFormat, text []byte, doc any, o op.PointerOp) ([]byte, any, error) {
+// doPointer does one operation on the text and on its meaning.
+func doPointer(f docFormat, text []byte, doc any, o op.PointerOp) ([]byte, any, error) {
 	path, err := pointer(o.Path)
 	if err != nil {
 		return nil, nil, err

@@ -11,7 +11,6 @@ import (
 
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
-	"holdpoint/protected"
 )
 
 const (
@@ -80,7 +79,7 @@ func search(ctx context.Context, s Scene, a *op.SearchArgs) (map[string]any, err
 	if r.mode == "" {
 		r.mode = modeContent
 	}
-	pick, err := picker(a)
+	pick, err := picker(s.Rules, a)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +87,9 @@ func search(ctx context.Context, s Scene, a *op.SearchArgs) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	o := treeOptions{Hidden: a.ShowHidden, Ignored: a.IncludeIgnored, Globals: s.Globals, After: after, From: r.resumeLine > 0, Base: string(t.Path)}
-	if len(a.Exclude) > 0 {
-		o.Exclude = (*protected.Scope)(nil).Within("", a.Exclude)
+	o := treeOptions{Rules: s.Rules, Hidden: a.ShowHidden, Ignored: a.IncludeIgnored, Globals: s.Globals, After: after, From: r.resumeLine > 0, Base: string(t.Path)}
+	if o.Exclude, err = patterns(s.Rules, a.Exclude, "args.exclude"); err != nil {
+		return nil, err
 	}
 	ans := &answer{skipped: map[string]int64{}, last: a.Page, matches: []Match{}}
 	o.Closed = func(op.Path) { ans.closed++ }
@@ -98,7 +97,7 @@ func search(ctx context.Context, s Scene, a *op.SearchArgs) (map[string]any, err
 		return traverse(ctx, r.below, o, give)
 	}
 	if t.Kind == op.Directory {
-		if o.Scope, err = scopeAt(ctx, s.Root, t.Path, s.Globals); err != nil {
+		if o.Scope, err = scopeAt(ctx, s, t.Path); err != nil {
 			return nil, err
 		}
 		r.below, err = n.Below()

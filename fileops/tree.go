@@ -11,7 +11,6 @@ import (
 
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
-	"holdpoint/protected"
 )
 
 // Entry is one name of a listing. Mode and time are there when they were asked for.
@@ -74,6 +73,7 @@ func (l *listing) answer(ctx context.Context, s Scene) (map[string]any, error) {
 	case t.Kind != op.Directory:
 		return nil, op.Fail(op.NotADirectory, "this is a "+string(t.Kind)).At(t.Path).Do("use view_file")
 	}
+	l.Rules = s.Rules
 	pick, err := l.picker()
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (l *listing) answer(ctx context.Context, s Scene) (map[string]any, error) {
 		return nil, err
 	}
 	if l.Globals = s.Globals; !l.Ignored {
-		if l.Scope, err = scopeAt(ctx, s.Root, t.Path, s.Globals); err != nil {
+		if l.Scope, err = scopeAt(ctx, s, t.Path); err != nil {
 			return nil, err
 		}
 	}
@@ -139,21 +139,20 @@ func (l *listing) picker() (func(rel string, f rooted.Found) bool, error) {
 	if _, err := MatchGlob(l.glob, "x"); err != nil {
 		return nil, err
 	}
-	for field, list := range map[string][]string{"include": l.include, "exclude": l.exclude} {
-		if bad := protected.Malformed(list); bad != "" || len(list) > 0 && list[0] == "" {
-			return nil, op.Fail(op.BadRequest, "the pattern "+op.Visible(bad, false)+" can match nothing").In("args." + field)
-		}
+	var err error
+	if l.Exclude, err = patterns(l.Rules, l.exclude, "args.exclude"); err != nil {
+		return nil, err
 	}
-	if len(l.exclude) > 0 {
-		l.Exclude = (*protected.Scope)(nil).Within("", l.exclude)
+	only, err := patterns(l.Rules, l.include, "args.include")
+	if err != nil {
+		return nil, err
 	}
-	only := protected.NewSelect(l.include)
 	if l.glob == "" && only == nil {
 		return func(string, rooted.Found) bool { return true }, nil
 	}
 	return func(rel string, f rooted.Found) bool {
 		ok, _ := MatchGlob(l.glob, f.Name)
-		return ok && only.Picks(rel, f.Kind == op.Directory)
+		return ok && covers(only, rel, f.Kind == op.Directory)
 	}, nil
 }
 

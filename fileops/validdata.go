@@ -14,51 +14,48 @@ import (
 )
 
 func validJSON(text []byte) []Fault {
+	var raw json.RawMessage
+	var syntax *json.SyntaxError
+	switch err := json.Unmarshal(text, &raw); {
+	case errors.As(err, &syntax) && strings.HasPrefix(syntax.Error(), "unexpected end"):
+		return []Fault{at(text, len(bytes.TrimRight(text, " \t\r\n")), "the document ends too early")}
+	case errors.As(err, &syntax):
+		return []Fault{at(text, int(syntax.Offset)-1, syntax.Error())}
+	case err != nil:
+		return []Fault{{0, 0, err.Error()}}
+	}
+	return repeatedKey(text)
+}
+
+// repeatedKey finds a key that stands twice in an object of a well-formed document.
+func repeatedKey(text []byte) []Fault {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var keys []map[string]bool // of each open object; nil for a list
-	expectKey := false
-	for depth, done := 0, false; ; {
+	key := false               // the next token is a key
+	for {
 		begin := int(d.InputOffset())
 		tok, err := d.Token()
-		if err == io.EOF && done {
-			return nil
+		if err != nil {
+			return nil // the end, since the document is well formed
 		}
-		var syntax *json.SyntaxError
-		switch {
-		case errors.As(err, &syntax):
-			return []Fault{at(text, int(syntax.Offset)-1, syntax.Error())}
-		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return []Fault{at(text, len(bytes.TrimRight(text, " \t\r\n")), "the document ends too early")}
-		case err != nil:
-			return []Fault{at(text, int(d.InputOffset()), err.Error())}
-		case done:
-			return []Fault{at(text, skipSpace(text, begin), "there is something behind the document")}
-		}
-		delim, isDelim := tok.(json.Delim)
-		if s, ok := tok.(string); ok && expectKey {
-			if top := keys[len(keys)-1]; top[s] {
-				return []Fault{at(text, skipSpace(text, begin), "the key "+s+" is there twice")}
-			} else {
-				top[s] = true
-			}
-			expectKey = false
-			continue
-		}
-		switch {
-		case isDelim && (delim == '{' || delim == '['):
-			if depth++; depth > 10_000 {
-				return []Fault{at(text, begin, "nested too deeply")}
-			}
-			if keys = append(keys, nil); delim == '{' {
-				keys[len(keys)-1] = map[string]bool{}
-			}
-		case isDelim:
-			depth--
+		switch tok {
+		case json.Delim('{'):
+			keys = append(keys, map[string]bool{})
+		case json.Delim('['):
+			keys = append(keys, nil)
+		case json.Delim('}'), json.Delim(']'):
 			keys = keys[:len(keys)-1]
+		default:
+			if s, ok := tok.(string); ok && key {
+				if top := keys[len(keys)-1]; !top[s] {
+					top[s], key = true, false
+					continue
+				}
+				return []Fault{at(text, skipSpace(text, begin), "the key "+s+" stands there twice")}
+			}
 		}
-		done = depth == 0
-		expectKey = depth > 0 && keys[len(keys)-1] != nil
+		key = len(keys) > 0 && keys[len(keys)-1] != nil
 	}
 }
 
@@ -80,7 +77,7 @@ func validJSONC(text []byte) []Fault {
 			}
 		}
 	}
-	comma := -1
+	comma, last := -1, byte(0) // last is what stood before, other than spaces
 	for i := 0; i < len(out); i++ {
 		switch c := out[i]; {
 		case c == '"':
@@ -89,7 +86,7 @@ func validJSONC(text []byte) []Fault {
 					i++
 				}
 			}
-			comma = -1
+			comma, last = -1, c
 		case c == '/' && i+1 < len(out) && out[i+1] == '/':
 			end := lineEnd(out, i)
 			blank(i, end)
@@ -101,12 +98,12 @@ func validJSONC(text []byte) []Fault {
 			}
 			blank(i, i+k+4)
 			i += k + 3
-		case c == ',':
-			comma = i
+		case c == ',' && strings.IndexByte("{[:,", last) < 0:
+			comma, last = i, c
 		case (c == '}' || c == ']') && comma >= 0:
-			out[comma], comma = ' ', -1
+			out[comma], comma, last = ' ', -1, c
 		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
-			comma = -1
+			comma, last = -1, c
 		}
 	}
 	return validJSON(out)

@@ -8,22 +8,22 @@ import (
 
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
-	"holdpoint/protected"
 )
 
 // treeOptions says what a walk passes over.
 type treeOptions struct {
-	Hidden  bool             // also names that begin with a dot
-	Ignored bool             // also what git would ignore, and .git itself
-	Globals []string         // ignore lines that hold in every repository
-	Scope   *protected.Scope // what counts before the first directory's own files
-	Exclude *protected.Scope // of the call: names that are left out with all below them
-	Depth   int64            // levels; 0 is all of them
-	After   string           // a path relative to the directory: it and what comes before are left out
-	Few     int              // names that are likely asked for; 0 is many
-	From    bool             // After itself is not left out
-	Closed  func(op.Path)    // told of directories that could not be read; may be nil
-	Base    string           // path of the directory from the root, "" for the root
+	Hidden  bool          // also names that begin with a dot
+	Ignored bool          // also what git would ignore, and .git itself
+	Globals []string      // ignore lines that hold in every repository
+	Rules   Rules         // without a line; nil: nothing is ignored
+	Scope   Rules         // what counts before the first directory's own files
+	Exclude Rules         // of the call: names that are left out with all below them
+	Depth   int64         // levels; 0 is all of them
+	After   string        // a path relative to the directory: it and what comes before are left out
+	Few     int           // names that are likely asked for; 0 is many
+	From    bool          // After itself is not left out
+	Closed  func(op.Path) // told of directories that could not be read; may be nil
+	Base    string        // path of the directory from the root, "" for the root
 }
 
 // ahead bounds how many names are read before they are asked for.
@@ -66,7 +66,7 @@ func traverse(ctx context.Context, b *rooted.Below, o treeOptions, fn func(dir s
 // branch is one directory of a walk.
 type branch struct {
 	dir   string // relative to where the walk began, "" for that
-	scope *protected.Scope
+	scope Rules
 	depth int64
 	after []string // of the cursor: names from here on
 
@@ -222,7 +222,7 @@ func (w *traversal) list(b *branch) ([]name, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !w.o.Ignored {
+	if !w.o.Ignored && w.o.Rules != nil {
 		w.rules(b, d, found)
 	}
 	prefix := b.dir // as the caller's patterns see it
@@ -280,7 +280,7 @@ func (w *traversal) rules(b *branch, d *rooted.Dir, found []rooted.Found) {
 	for _, f := range found {
 		switch {
 		case f.Name == ".git" && at != "":
-			b.scope = (*protected.Scope)(nil).Within(at, w.o.Globals).Within(at, w.exclude(b.dir, f.Kind))
+			b.scope = w.o.Rules.Within(at, w.o.Globals).Within(at, w.exclude(b.dir, f.Kind))
 		case f.Name == ".git":
 			b.scope = b.scope.Within(at, w.exclude(b.dir, f.Kind))
 		case f.Name == ".gitignore" && f.Kind == op.File:

@@ -49,12 +49,18 @@ type netting struct {
 	w       *World
 	p       *Plan
 	tasks   []*task
+	moved   []*thing         // directories that will be elsewhere
 	moves   []op.Step        // done, in order
 	settled map[*thing]bool  // directories that are where they will be
 	left    map[op.Path]bool // what was taken or moved from where it stands now
 }
 
 func (n *netting) gather() {
+	n.w.walk(n.w.top, func(t *thing) {
+		if t.was != "" && !t.inPlace() && t.kind == op.Directory {
+			n.moved = append(n.moved, t)
+		}
+	})
 	for _, g := range n.w.gone {
 		if !n.goesWith(g.was) {
 			n.tasks = append(n.tasks, &task{do: op.Take, t: g, from: g.was})
@@ -85,9 +91,22 @@ func (n *netting) gather() {
 	})
 }
 
-// goesWith reports whether a path lies in a directory that goes as a whole.
+// goesWith reports whether what stands at a path now lies in a directory that goes as a
+// whole, and in none that is moved out of that one.
 func (n *netting) goesWith(p op.Path) bool {
-	return slices.ContainsFunc(n.w.gone, func(g *thing) bool { return g.was != p && p.Within(g.was) })
+	in, goes := op.Path(""), false
+	around := func(t *thing, gone bool) {
+		if t.was != p && p.Within(t.was) && len(t.was) > len(in) {
+			in, goes = t.was, gone
+		}
+	}
+	for _, g := range n.w.gone {
+		around(g, true)
+	}
+	for _, m := range n.moved {
+		around(m, false)
+	}
+	return goes
 }
 
 func (n *netting) pending() int {

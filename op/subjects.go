@@ -92,6 +92,10 @@ func TermsOf(name Name, dryRun bool, args any) Terms {
 		termsOfBatch(&t, a)
 	case *UndoArgs:
 		t.ForceOverwrite = a.Force
+	case *ShellArgs:
+		t.ForceOverwrite = a.WriteProtected
+	case *TestsArgs:
+		t.ForceOverwrite = a.WriteProtected
 	}
 	return t
 }

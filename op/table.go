@@ -118,8 +118,8 @@ var table = []Spec{
 	{MoveFile, Destructive, T4, "allow_move", allowMove, args[MoveArgs](), true, Undo, "Move", "Moves or renames; never replaces; waits for a person."},
 	{RollbackFile, Destructive, T4, "allow_rollback", allowRollback, args[RollbackArgs](), true, Undo, "Roll back a file", "Brings a snapshot back; waits for a person."},
 	{BatchFileOps, Batch, T4, "allow_batch", allowBatch, args[BatchArgs](), true, Undo, "Batch", "Several operations as one; waits for a person when it changes anything."},
-	{WorkspaceShell, Process, T3, "allow_exec", allowExec, nil, false, "", "Run a command", "Runs a program; waits for a person."},
-	{WorkspaceTests, Process, T3, "allow_exec", allowExec, nil, false, "", "Run tests", "Runs the project's tests; waits for a person."},
+	{WorkspaceShell, Process, T3, "allow_exec", allowExec, args[ShellArgs](), true, "", "Run a command", "Runs a program with literal words, or a script; waits for a person."},
+	{WorkspaceTests, Process, T3, "allow_exec", allowExec, args[TestsArgs](), true, "", "Run tests", "Runs the tests by an explicit command and counts them; waits for a person."},
 	{Undo, Reverting, T2, "allow_undo", allowUndo, args[UndoArgs](), true, Undo, "Undo", "Takes an operation back if nothing changed since."},
 }
 

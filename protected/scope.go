@@ -35,18 +35,6 @@ func (s *Scope) Ignores(path string, isDir bool) bool {
 	return false
 }
 
-// Select is a list of patterns, in the syntax of ignore files, that picks files instead:
-// a path is picked when a pattern covers it or a directory above it.
-type Select struct{ list *List }
-
-// NewSelect compiles patterns; without any it is nil and picks everything.
-func NewSelect(patterns []string) *Select {
-	if len(patterns) == 0 {
-		return nil
-	}
-	return &Select{compile(patterns, false)}
-}
-
 // Malformed gives the first pattern that can match nothing, or "".
 func Malformed(patterns []string) string {
 	for _, line := range patterns {
@@ -55,13 +43,4 @@ func Malformed(patterns []string) string {
 		}
 	}
 	return ""
-}
-
-// Picks reports whether the list picks a path.
-func (s *Select) Picks(path string, isDir bool) bool {
-	if s == nil {
-		return true
-	}
-	ok, _ := s.list.Match(path, isDir)
-	return ok
 }

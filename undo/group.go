@@ -114,16 +114,17 @@ func (g *Group) Plan(ctx context.Context, ops []journal.Operation) (units []Unit
 
 // Order puts the steps of several units into one list: first directories that come back,
 // then everything that depends on order within its unit, and at the end directories that
-// go, innermost first, because what lay in them may have belonged to another unit.
+// go, innermost first, because what lay in them may have belonged to another unit. Where
+// steps of the same unit need the name of a directory, it comes or goes in its turn.
 func Order(units []Unit) []Back {
 	var first, middle, last []Back
 	for _, u := range units {
 		tangled := slices.ContainsFunc(u.Backs, func(b Back) bool {
 			return b.Step.Do == op.Move || b.Step.Before.Kind == op.Directory && b.Step.Do == op.Take || b.Step.After.Kind == op.Directory && b.Step.Do == op.Place
 		})
-		for _, b := range u.Backs {
+		for i, b := range u.Backs {
 			switch {
-			case tangled:
+			case tangled && (b.Step.Do != op.RemoveDir || needed(b.Step.Path, u.Backs[i+1:])):
 				middle = append(middle, b)
 			case b.Step.Do == op.MakeDir:
 				first = append(first, b)
@@ -140,6 +141,16 @@ func Order(units []Unit) []Back {
 	return append(append(once(first), middle...), once(last)...)
 }
 
+// needed reports whether one of the steps that follow puts something at a path, or at a
+// directory above it, or moves one of those.
+func needed(p op.Path, later []Back) bool {
+	return slices.ContainsFunc(later, func(b Back) bool {
+		s := b.Step
+		puts := (s.Do == op.Place || s.Do == op.MakeDir) && p.Within(s.Path)
+		return puts || s.Do == op.Take && p.Within(s.Path) || s.Do == op.Move && (p.Within(s.Path) || p.Within(s.To))
+	})
+}
+
 // once drops steps on a path that has one already.
 func once(list []Back) []Back {
 	seen := map[op.Path]bool{}
@@ -152,7 +163,7 @@ func once(list []Back) []Back {
 
 // parts finds which operations hang together: those that touch the same path, or one
 // inside a directory that another took, brought or moved. Directories that are only made
-// on the way tie nothing together. Order is kept.
+// on the way tie nothing else together. Order is kept.
 func parts(ops []journal.Operation) [][]journal.Operation {
 	root := make([]int, len(ops))
 	for i := range root {
@@ -165,7 +176,7 @@ func parts(ops []journal.Operation) [][]journal.Operation {
 		}
 		return root[i]
 	}
-	byPath, trees := map[op.Path]int{}, map[op.Path]int{}
+	byPath, trees, made := map[op.Path]int{}, map[op.Path]int{}, map[op.Path][]int{}
 	tie := func(p op.Path, i int) {
 		if j, ok := byPath[p]; ok {
 			root[find(i)] = find(j)
@@ -175,6 +186,9 @@ func parts(ops []journal.Operation) [][]journal.Operation {
 	}
 	for i, o := range ops {
 		for _, s := range o.Steps {
+			if s.Do == op.MakeDir || s.Do == op.RemoveDir {
+				made[s.Path] = append(made[s.Path], i)
+			}
 			if !s.Do.InTree() || s.Do == op.MakeDir || s.Do == op.RemoveDir {
 				continue
 			}
@@ -189,13 +203,20 @@ func parts(ops []journal.Operation) [][]journal.Operation {
 			}
 		}
 	}
+	within := func(p op.Path, i int) {
+		for ; p != "."; p = p.Parent() {
+			if j, ok := trees[p]; ok {
+				root[find(i)] = find(j)
+			}
+		}
+	}
 	if len(trees) > 0 {
 		for p, i := range byPath {
-			for up := p; up != "."; {
-				up = up.Parent()
-				if j, ok := trees[up]; ok {
-					root[find(i)] = find(j)
-				}
+			within(p, i)
+		}
+		for p, list := range made {
+			for _, i := range list {
+				within(p, i)
 			}
 		}
 	}

@@ -32,6 +32,7 @@ type entry struct {
 	at    int  // of the step in backs that brought it here; -1 when it stood here before
 	since int  // moves done when it came
 	soft  bool // a directory goes if it is empty: what lies below may still be there
+	goes  int  // of the step by which it goes
 }
 
 // takeBack adds the inverse of one operation.
@@ -51,11 +52,17 @@ func (w *way) inverse(o journal.Operation, s op.Step) error {
 		return nil
 	case op.MakeDir:
 		w.add(Back{Step: s.Inverse()})
-		w.entries[s.Path] = &entry{Version: Version{State: op.State{Kind: op.Absent}}, at: -1, soft: true}
+		w.entries[s.Path] = &entry{Version: Version{State: op.State{Kind: op.Absent}}, at: -1, soft: true, goes: len(w.backs) - 1, since: len(w.moves)}
 		return nil
 	case op.RemoveDir:
-		if e, err := w.look(s.Path); err != nil || e.State.Kind == op.Directory {
+		e, err := w.look(s.Path)
+		switch {
+		case err != nil || e.State.Kind == op.Directory:
 			return err
+		case e.soft && e.since == len(w.moves):
+			w.backs[e.goes].Step.Do = "" // it would only go to come again, and may not be empty
+			w.entries[s.Path] = &entry{Version: Version{State: op.State{Kind: op.Directory}}, at: -1}
+			return nil
 		}
 		w.add(Back{Step: s.Inverse()})
 		w.entries[s.Path] = &entry{Version: Version{State: op.State{Kind: op.Directory}}, at: -1}

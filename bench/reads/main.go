@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"holdpoint/fileops"
+	"holdpoint/internal/flow"
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
 )
@@ -128,5 +129,5 @@ func (w workspace) read(args any, at string) (map[string]any, error) {
 	}
 	defer n.Close()
 	t := op.Target{Path: n.Path, Kind: n.Info.Kind, Exists: n.Info.Kind != op.Absent, Size: n.Info.Size}
-	return fileops.Read(ctx, fileops.Scene{Args: args, Nodes: []*rooted.Node{n}, Targets: []op.Target{t}, Contents: [][]byte{nil}, Root: w.root})
+	return fileops.Read(ctx, fileops.Scene{Args: args, Nodes: []*rooted.Node{n}, Targets: []op.Target{t}, Contents: [][]byte{nil}, Root: w.root, Rules: flow.IgnoreRules()})
 }

@@ -80,7 +80,7 @@ func (s *Server) offer(o Options) *offer {
 	}
 	f := &offer{tools: newToolset(o), sdk: sdk.NewServer(&sdk.Implementation{Name: "holdpoint", Title: "Holdpoint", Version: s.version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
-	list := &sdk.ListToolsResult{}
+	list := &sdk.ListToolsResult{Cacheable: sdk.Cacheable{CacheScope: "private"}}
 	for _, t := range f.tools.list {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: json.RawMessage(t.input), OutputSchema: json.RawMessage(t.output),
 			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: t.readOnly, DestructiveHint: &t.destructive, IdempotentHint: t.idempotent, OpenWorldHint: &t.openWorld}}

@@ -27,6 +27,7 @@ type fileConfig struct {
 	OnTimeout map[string]string      `toml:"on_timeout"` // by tier: reject, pause, auto_deny; auto where a tier is automatic
 	Two       twoReviewersFile       `toml:"two_reviewers"`
 	Notify    []notifyFile           `toml:"notify"`
+	Process   processFile            `toml:"process"`
 	Floors    map[string]int         `toml:"floors"` // clearance floors by operation
 	Profiles  map[string]profileFile `toml:"profiles"`
 }
@@ -147,6 +148,9 @@ func (file fileConfig) merge(cfg flow.Config, path string) (flow.Config, error) 
 		return bad(err.Error())
 	}
 	if _, err := targets(file.Notify); err != nil {
+		return bad(err.Error())
+	}
+	if err := file.Process.into(&cfg); err != nil {
 		return bad(err.Error())
 	}
 	cfg.Floors = map[op.Name]int{}

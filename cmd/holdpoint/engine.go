@@ -36,11 +36,11 @@ type opened struct {
 
 // setup is what serve and the in-process form have in common.
 type setup struct {
-	state, config, reviewAuth, version string
-	env                                func(string) string
-	broad, yolo                        bool
-	reviewURL                          func(op.ID) string
-	warn                               func(string)
+	state, config, socket, reviewAuth, version string
+	env                                        func(string) string
+	broad, yolo                                bool
+	reviewURL                                  func(op.ID) string
+	warn                                       func(string)
 }
 
 // openEngine opens state, audit log and policy, in this order; the state's lock makes it
@@ -81,8 +81,10 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 		o.close()
 		return nil, err
 	}
+	programs(&cfg, s)
 	host, _ := os.Hostname()
 	cfg.Version, cfg.Host, cfg.MachineID, cfg.User = s.version, host, machineID(), userName()
+	cfg.Excludes = globalExcludes(s.env)
 	cfg.ReviewAuth, cfg.ReviewURL, cfg.AllowYolo = s.reviewAuth, s.reviewURL, s.yolo
 	o.engine = flow.New(cfg, o.journal, o.log, o.trust)
 	go o.housekeeping(ctx)
@@ -302,6 +304,9 @@ func (a adapter) Operations(ctx context.Context, by op.Caller, f journal.Filter)
 		out["next"] = next
 	}
 	return out, err
+}
+func (a adapter) Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset int64, limit int) (any, error) {
+	return a.engine.Output(ctx, by, id, stream, offset, limit)
 }
 func (a adapter) Operation(ctx context.Context, by op.Caller, id op.ID) (any, error) {
 	return a.engine.Operation(ctx, by, id)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"holdpoint/shellexec"
 )
 
 // Streams is what a command may touch of the process around it.
@@ -26,6 +28,9 @@ type Streams struct {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == shellexec.HelperArg {
+		os.Exit(shellexec.Helper())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], Streams{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv,

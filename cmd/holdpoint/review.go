@@ -22,8 +22,8 @@ func (a *app) reviewCommand() *cobra.Command {
 		Short: "See and answer what waits for a person",
 		Args:  knownSub,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if a.TTY && a.InTTY {
-				fmt.Fprintln(a.Err, "The terminal UI is not in this version; here is the list.")
+			if a.TTY && a.InTTY && !a.json {
+				return a.reviewScreen(c.Context(), root)
 			}
 			return a.reviewList(c.Context(), root, "pending")
 		},

@@ -76,7 +76,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
-	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, version: Version(), broad: f.allowBroad, yolo: f.allowYolo, reviewURL: reviewAddress(f.listen),
+	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, socket: socket, version: Version(), broad: f.allowBroad, yolo: f.allowYolo, reviewURL: reviewAddress(f.listen),
 		warn: func(s string) { say("holdpoint: %s", op.Visible(s, false)) }})
 	if err != nil {
 		return err
@@ -266,6 +266,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	}
 	ready.Store(false)
 	tools.Close()
+	o.engine.StopProcesses() // whoever waits for one gets its end
 	bound, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, srv := range servers {

@@ -234,7 +234,7 @@ func TestCommandLine(t *testing.T) {
 		}
 		write(t, in("f"), "one\n")
 	})
-	t.Run("I88 (part), review list and show as JSON are cards, approve prints the reply of the call", func(t *testing.T) {
+	t.Run("I88 (part) review list and show as JSON are cards, approve prints the reply of the call", func(t *testing.T) {
 		id := idOf(must(t, d.call("delete_file", M{"path": "f"}), "review"))
 		exit, out, _ := d.cli("review", "list", "--json")
 		var list []M
@@ -253,7 +253,7 @@ func TestCommandLine(t *testing.T) {
 		}
 		must(t, d.undo(r), "done")
 	})
-	t.Run("I42 (part), S57 (part) without the passphrase nobody approves, whoever has the agent's token", func(t *testing.T) {
+	t.Run("I42, S57 (part) without the passphrase nobody approves, whoever has the agent's token", func(t *testing.T) {
 		id := idOf(must(t, d.call("delete_file", M{"path": "f"}), "review"))
 		var env []string
 		for _, e := range d.environ() {
@@ -365,7 +365,7 @@ func TestInProcess(t *testing.T) {
 		}
 		return exit, decoded(t, out)
 	}
-	t.Run("I32, I95 (part) with nobody to answer a call that needs a person is refused, and nothing waits", func(t *testing.T) {
+	t.Run("I32 with nobody to answer a call that needs a person is refused, and nothing waits", func(t *testing.T) {
 		exit, r := run("call", "--root", root, "delete_file", "path=f")
 		if exit != 4 || code(r) != "no_reviewer" || r["approval"] != nil || digest(t, root) != before {
 			t.Fatalf("exit %d %v", exit, r)
@@ -380,7 +380,7 @@ func TestInProcess(t *testing.T) {
 			t.Fatalf("undo: exit %d %v", exit, r)
 		}
 	})
-	t.Run("C112 (part), C107 (part) workflow and profile come from the token; without one no trusted policy matches", func(t *testing.T) {
+	t.Run("C112, C107 (part) workflow and profile come from the token; without one no trusted policy matches", func(t *testing.T) {
 		pass := append(env, "HOLDPOINT_REVIEW_PASSPHRASE="+passphrase)
 		exit, out, errs := outside(t, pass, "review", "list", "--root", root, "--json")
 		if exit != 0 {

@@ -176,14 +176,18 @@ func TestEnvelope(t *testing.T) {
 // TestDryRun has a row for each mutating operation that is built; a new one fails it.
 func TestDryRun(t *testing.T) {
 	d := quick(t, "")
-	write(t, filepath.Join(d.Root, "f"), "one\n")
+	write(t, filepath.Join(d.Root, "f"), "zero\n")
 	write(t, filepath.Join(d.Root, "g"), "g\n")
 	undone := must(t, d.call("edit_file", M{"path": "g", "old_string": "g", "new_string": "h"}), "done")
 	rows := map[op.Name]M{
 		"write_file": {"path": "f", "content": "two\n"}, "edit_file": {"path": "f", "old_string": "one", "new_string": "1"},
 		"copy_file": {"source": "f", "destination": "d/f"}, "create_directory": {"path": "x/y"}, "delete_file": {"path": "f"},
 		"move_file": {"source": "f", "destination": "e/f"}, "undo": {"operation_id": undone["operation_id"]},
+		"patch_file": {"patch": "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-one\n+two\n"}, "backup_file": {"path": "f"}, "rollback_file": {"path": "f", "last": true},
+		"batch_file_ops": {"operations": []M{{"op": "delete_file", "args": M{"path": "g"}}, {"op": "write_file", "args": M{"path": "f", "content": "z"}}}},
 	}
+	must(t, d.call("backup_file", M{"path": "f", "label": "first"}), "done")
+	must(t, d.call("edit_file", M{"path": "f", "old_string": "zero", "new_string": "one"}), "done")
 	stat := walk(t, d.Root)
 	for _, spec := range op.Operations() {
 		if spec.Class == op.Read || spec.Class == op.Process || !spec.Built {
@@ -341,13 +345,13 @@ func TestOptOut(t *testing.T) {
 		verdict  string
 		reasons  []string
 	}{
-		{"C62, C102 (part) an overwrite", "write_file", M{"path": "f", "content": "y\n"}, "auto", []string{"author_opt_out"}},
+		{"C62 an overwrite", "write_file", M{"path": "f", "content": "y\n"}, "auto", []string{"author_opt_out"}},
 		{"C102 (part) too large", "write_file", M{"path": "new", "content": strings.Repeat("x", 70000)}, "auto", []string{"author_opt_out"}},
 		{"C102 (part) no backup", "edit_file", M{"path": "f", "old_string": "x", "new_string": "y", "backup": false}, "auto", []string{"author_opt_out"}},
 		{"C102 (part) a small edit needs no lift", "edit_file", M{"path": "f", "old_string": "x", "new_string": "y"}, "auto", []string{"low_impact_scoped_change"}},
 		{"C103, C106 a delete", "delete_file", M{"path": "f"}, "review", []string{"destructive_operation"}},
 		{"C103, C106 a move", "move_file", M{"source": "f", "destination": "h"}, "review", []string{"destructive_operation"}},
-		{"C105, C133 (part) an edit of a protected file", "edit_file", M{"path": ".env", "old_string": "1", "new_string": "2"}, "review", []string{"protected_target"}},
+		{"C105 an edit of a protected file", "edit_file", M{"path": ".env", "old_string": "1", "new_string": "2"}, "review", []string{"protected_target"}},
 		{"C105 an overwrite of a protected file", "write_file", M{"path": ".env", "content": "x"}, "review", []string{"protected_target", "overwrite"}},
 		{"C105 a guarded file", "write_file", M{"path": "x.log", "content": "y"}, "review", []string{"policy_guarded_target", "overwrite"}},
 		{"C105 a safety flag", "edit_file", M{"path": "f", "old_string": "x", "new_string": "y", "force_overwrite": true}, "review", []string{"safety_override"}},
@@ -435,7 +439,7 @@ func TestModes(t *testing.T) {
 			}
 		}
 	})
-	t.Run("X14 (part), the mode adds to the reasons, and the opt-out does not lift it", func(t *testing.T) {
+	t.Run("X14 (part) the mode adds to the reasons, and the opt-out does not lift it", func(t *testing.T) {
 		hold(t, deny, M{"op": "delete_file", "args": M{"path": "f"}}, "destructive_operation", "mode_restricted")
 		hold(t, free, M{"op": "edit_file", "args": edit}, "mode_restricted")
 		hold(t, free, M{"op": "write_file", "args": M{"path": "f", "content": "z"}}, "overwrite", "mode_restricted")
@@ -479,7 +483,8 @@ func TestCredentials(t *testing.T) {
 	t.Run("C88, C96, C146 each adaptive operation hands out a credential that tells exactly what it did, without content", func(t *testing.T) {
 		rows := map[op.Name]M{
 			"write_file": {"path": "n/m/new", "content": "CANARY-new"}, "edit_file": {"path": "f", "old_string": "CANARY-old", "new_string": "CANARY-edit"},
-			"copy_file": {"source": "f", "destination": "n2/copy"}, "create_directory": {"path": "p/q"},
+			"copy_file": {"source": "f", "destination": "n2/copy"}, "create_directory": {"path": "p/q"}, "backup_file": {"path": "f"},
+			"patch_file": {"patch": "--- a/dir/keep\n+++ b/dir/keep\n@@ -1,1 +1,1 @@\n-k\n+CANARY-patched\n"},
 		}
 		for _, spec := range op.Operations() {
 			if spec.Class != op.Adaptive || !spec.Built {
@@ -509,7 +514,7 @@ func TestCredentials(t *testing.T) {
 			}
 		}
 	})
-	t.Run("C89, D25 (part) an edit goes back to bytes and mode, and refuses after a foreign edit", func(t *testing.T) {
+	t.Run("C89 an edit goes back to bytes and mode, and refuses after a foreign edit", func(t *testing.T) {
 		r := must(t, d.call("edit_file", M{"path": "f", "old_string": "one", "new_string": "1"}), "done")
 		if fi, _ := os.Stat(in("f")); fi.Mode() != 0o755|os.ModeSetuid {
 			t.Errorf("after the edit: mode %v", fi.Mode())
@@ -729,6 +734,9 @@ func moved(a, b map[string]string) []string {
 func told(r M) []string {
 	out := []string{}
 	for _, e := range objects(r["effects"]) {
+		if e["change"] == "backed_up" {
+			continue // a snapshot changes nothing in the tree
+		}
 		out = append(out, text(e, "change")+" "+text(e, "path"))
 	}
 	slices.Sort(out)
@@ -738,7 +746,7 @@ func told(r M) []string {
 func TestGolden(t *testing.T) {
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, ".env"), "A=1\n")
-	t.Run("X66, U25 (part) classes, tiers and switches of the operations are frozen", func(t *testing.T) {
+	t.Run("X66 classes, tiers and switches of the operations are frozen", func(t *testing.T) {
 		_, table := d.http("GET", "/v1/table", d.Agent, nil)
 		var b strings.Builder
 		for _, o := range objects(table["operations"]) {

@@ -33,7 +33,7 @@ func TestMCPAgent(t *testing.T) {
 	}
 	var undos, ops []string // of each change, in order
 	kinds := map[string]int{}
-	changed := func(kind string, r result) {
+	changed := func(kind string, r mcpResult) {
 		t.Helper()
 		undo, _ := r.Facts["undo"].(string)
 		id, _ := r.Facts["operation_id"].(string)
@@ -42,7 +42,7 @@ func TestMCPAgent(t *testing.T) {
 		}
 		undos, ops = append(undos, undo), append(ops, id)
 	}
-	approved := func(tool string, args M) result {
+	approved := func(tool string, args M) mcpResult {
 		t.Helper()
 		id, _ := c.held(tool, args)
 		d.respond(id, "approve", "")

@@ -13,11 +13,10 @@ import (
 	"sync"
 	"testing"
 	"time"
-
 )
 
-// ask sends one request to a loopback address with headers of its own, "Host" included.
-func ask(t *testing.T, method, url, body string, header ...string) (int, string) {
+// mcpAsk sends one request to a loopback address with headers of its own, "Host" included.
+func mcpAsk(t *testing.T, method, url, body string, header ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -40,7 +39,7 @@ func ask(t *testing.T, method, url, body string, header ...string) (int, string)
 }
 
 func TestMCPGuards(t *testing.T) {
-	addr := freePort(t)
+	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
 	write(t, filepath.Join(d.Root, "a.txt"), "a\n")
 	url := "http://" + addr + "/mcp"
@@ -53,7 +52,7 @@ func TestMCPGuards(t *testing.T) {
 		_, out := d.http("GET", "/v1/approvals?state=pending", d.reviewer(), nil)
 		return len(out["approvals"].([]any))
 	}
-	if code, body := ask(t, "POST", url, first, plain...); code != 200 {
+	if code, body := mcpAsk(t, "POST", url, first, plain...); code != 200 {
 		t.Fatalf("a plain initialize: %d %s", code, body) // else the refusals below prove nothing
 	}
 	t.Run("S69 (part) MCP without a token, with an empty or wrong one, or another role's, is turned away", func(t *testing.T) {
@@ -63,7 +62,7 @@ func TestMCPGuards(t *testing.T) {
 		}{{"", 401}, {"Bearer ", 401}, {"Bearer hp_wrong", 401}, {"Bearer " + d.reviewer(), 403}} {
 			for _, path := range []string{"/mcp", "/v1/mcp"} {
 				method := map[string]string{"/mcp": "POST", "/v1/mcp": "GET"}[path]
-				if code, body := ask(t, method, "http://"+addr+path, first, with("Authorization", c.auth)...); code != c.want || strings.Contains(body, "serverInfo") {
+				if code, body := mcpAsk(t, method, "http://"+addr+path, first, with("Authorization", c.auth)...); code != c.want || strings.Contains(body, "serverInfo") {
 					t.Errorf("%s %q: got %d %s, want %d", path, c.auth, code, body, c.want)
 				}
 			}
@@ -71,7 +70,7 @@ func TestMCPGuards(t *testing.T) {
 	})
 	t.Run("S70 (part) a foreign Host gets 403 bad_origin from MCP", func(t *testing.T) {
 		for _, host := range []string{"evil.test:" + addr[len("127.0.0.1:"):], "evil.test", "127.0.0.1", "169.254.1.1:80"} {
-			if code, body := ask(t, "POST", url, del, with("Host", host)...); code != 403 || !strings.Contains(body, "bad_origin") {
+			if code, body := mcpAsk(t, "POST", url, del, with("Host", host)...); code != 403 || !strings.Contains(body, "bad_origin") {
 				t.Errorf("%s: got %d %s", host, code, body)
 			}
 		}
@@ -87,7 +86,7 @@ func TestMCPGuards(t *testing.T) {
 			{with("Origin", "null"), 403},
 			{with("Sec-Fetch-Site", "cross-site"), 403},
 		} {
-			if code, body := ask(t, "POST", url, del, c.header...); code != c.want {
+			if code, body := mcpAsk(t, "POST", url, del, c.header...); code != c.want {
 				t.Errorf("%v: got %d %s, want %d", c.header[6:], code, body, c.want)
 			}
 		}
@@ -109,7 +108,7 @@ func TestMCPGuards(t *testing.T) {
 			{"/v1/mcp", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Authorization", token}, 400},
 			{"/v1/mcp", append(up, "Authorization", token), 101},
 		} {
-			if code := upgradeStatus(t, addr, c.path, c.header...); code != c.want {
+			if code := mcpUpgrade(t, addr, c.path, c.header...); code != c.want {
 				t.Errorf("%s %v: got %d, want %d", c.path, c.header, code, c.want)
 			}
 		}
@@ -146,7 +145,7 @@ func TestMCPGuards(t *testing.T) {
 				t.Errorf("%s: got %q for another's and %q for none", tool, foreign.Text, unknown.Text)
 			}
 		}
-		if code, _ := ask(t, "POST", url, del, with("Authorization", "Bearer "+other, "Mcp-Session-Id", mine.ID())...); code != 403 {
+		if code, _ := mcpAsk(t, "POST", url, del, with("Authorization", "Bearer "+other, "Mcp-Session-Id", mine.ID())...); code != 403 {
 			t.Errorf("another token went on with a session: %d", code)
 		}
 		if r := mine.call("approval_status", M{"approval_id": id}); r.Facts["state"] != "pending" {
@@ -168,7 +167,7 @@ func TestMCPGuards(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		for i := range 50 {
-			var c *tools
+			var c *mcpTools
 			if i%2 == 0 {
 				c = d.overHTTP(addr, d.Agent, mcpVersions[i%3], nil)
 			} else {
@@ -205,7 +204,7 @@ func TestMCPGuards(t *testing.T) {
 				t.Errorf("the tool %s exists", name)
 			}
 		}
-		if gone(filepath.Join(d.Root, "a.txt")) {
+		if mcpGone(filepath.Join(d.Root, "a.txt")) {
 			t.Fatal("the file is gone")
 		}
 	})
@@ -218,8 +217,8 @@ func (d *daemon) as(token string) *daemon {
 	return &other
 }
 
-// upgradeStatus asks for an upgrade and gives the status line's code.
-func upgradeStatus(t *testing.T, addr, path string, header ...string) int {
+// mcpUpgrade asks for an upgrade and gives the status line's code.
+func mcpUpgrade(t *testing.T, addr, path string, header ...string) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -264,4 +263,3 @@ func (d *daemon) rawLine(t *testing.T, line string) string {
 	}
 	return got
 }
-

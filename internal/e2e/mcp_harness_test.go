@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,15 +19,15 @@ import (
 // mcpVersions are the protocol versions that are promised.
 var mcpVersions = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
 
-// tools is one MCP client of a daemon, by the official Go SDK.
-type tools struct {
+// mcpTools is one MCP client of a daemon, by the official Go SDK.
+type mcpTools struct {
 	*sdk.ClientSession
 	t   testing.TB
 	cmd *exec.Cmd
 }
 
 // stdio starts `holdpoint mcp` for a client.
-func (d *daemon) stdio(version string, opts *sdk.ClientOptions, args ...string) *tools {
+func (d *daemon) stdio(version string, opts *sdk.ClientOptions, args ...string) *mcpTools {
 	d.t.Helper()
 	cmd := exec.Command(binary, append([]string{"mcp"}, args...)...)
 	cmd.Env, cmd.Dir = d.environ(), d.Root
@@ -39,31 +38,31 @@ func (d *daemon) stdio(version string, opts *sdk.ClientOptions, args ...string) 
 		d.t.Fatalf("%v\n%s\n%s", err, errs.String(), d.Log)
 	}
 	d.t.Cleanup(func() { c.Close() })
-	return &tools{c, d.t, cmd}
+	return &mcpTools{c, d.t, cmd}
 }
 
-// bearer adds a token to each request.
-type bearer struct {
+// mcpBearer adds a token to each request.
+type mcpBearer struct {
 	token string
 	next  http.RoundTripper
 }
 
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b mcpBearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+b.token)
 	return b.next.RoundTrip(r)
 }
 
 // overHTTP connects a client to /mcp on the daemon's loopback port.
-func (d *daemon) overHTTP(addr, token, version string, opts *sdk.ClientOptions) *tools {
+func (d *daemon) overHTTP(addr, token, version string, opts *sdk.ClientOptions) *mcpTools {
 	d.t.Helper()
 	c, err := connectTo(&sdk.StreamableClientTransport{Endpoint: "http://" + addr + "/mcp", MaxRetries: -1,
-		HTTPClient: &http.Client{Transport: bearer{token, &http.Transport{}}}}, version, opts)
+		HTTPClient: &http.Client{Transport: mcpBearer{token, &http.Transport{}}}}, version, opts)
 	if err != nil {
 		d.t.Fatalf("%v\n%s", err, d.Log)
 	}
 	d.t.Cleanup(func() { c.Close() })
-	return &tools{c, d.t, nil}
+	return &mcpTools{c, d.t, nil}
 }
 
 func connectTo(tr sdk.Transport, version string, opts *sdk.ClientOptions) (*sdk.ClientSession, error) {
@@ -72,25 +71,25 @@ func connectTo(tr sdk.Transport, version string, opts *sdk.ClientOptions) (*sdk.
 	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, opts).Connect(ctx, tr, &sdk.ClientSessionOptions{ProtocolVersion: version})
 }
 
-// result is what a tool answered.
-type result struct {
+// mcpResult is what a tool answered.
+type mcpResult struct {
 	*sdk.CallToolResult
 	Text  string
 	Facts M
 }
 
-func (c *tools) try(name string, args M) (result, error) {
+func (c *mcpTools) try(name string, args M) (mcpResult, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	return c.params(ctx, &sdk.CallToolParams{Name: name, Arguments: args})
 }
 
-func (c *tools) params(ctx context.Context, p *sdk.CallToolParams) (result, error) {
+func (c *mcpTools) params(ctx context.Context, p *sdk.CallToolParams) (mcpResult, error) {
 	r, err := c.CallTool(ctx, p)
 	if err != nil {
-		return result{}, err
+		return mcpResult{}, err
 	}
-	out := result{CallToolResult: r}
+	out := mcpResult{CallToolResult: r}
 	for _, part := range r.Content {
 		if text, ok := part.(*sdk.TextContent); ok {
 			out.Text += text.Text
@@ -101,7 +100,7 @@ func (c *tools) params(ctx context.Context, p *sdk.CallToolParams) (result, erro
 }
 
 // call runs a tool that must answer, whatever.
-func (c *tools) call(name string, args M) result {
+func (c *mcpTools) call(name string, args M) mcpResult {
 	c.t.Helper()
 	r, err := c.try(name, args)
 	if err != nil {
@@ -111,7 +110,7 @@ func (c *tools) call(name string, args M) result {
 }
 
 // done runs a tool that must succeed.
-func (c *tools) done(name string, args M) result {
+func (c *mcpTools) done(name string, args M) mcpResult {
 	c.t.Helper()
 	r := c.call(name, args)
 	if r.IsError || r.Facts["status"] != "done" {
@@ -121,7 +120,7 @@ func (c *tools) done(name string, args M) result {
 }
 
 // held runs a tool that must wait for a person, and gives the approval's id.
-func (c *tools) held(name string, args M) (id string, r result) {
+func (c *mcpTools) held(name string, args M) (id string, r mcpResult) {
 	c.t.Helper()
 	r = c.call(name, args)
 	id, _ = r.Facts["approval_id"].(string)
@@ -137,8 +136,8 @@ func (d *daemon) respond(id, word, note string) M {
 	return d.answer(M{"approval": M{"id": id}}, word, note)
 }
 
-// freePort gives an address that nobody listens on.
-func freePort(t testing.TB) string {
+// mcpPort gives an address that nobody listens on.
+func mcpPort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -148,7 +147,7 @@ func freePort(t testing.TB) string {
 	return l.Addr().String()
 }
 
-func encoded(t testing.TB, v any) []byte {
+func mcpEncoded(t testing.TB, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -158,7 +157,7 @@ func encoded(t testing.TB, v any) []byte {
 }
 
 // eachClient runs a test over both transports and every version. setup gives a client.
-func eachClient(t *testing.T, d *daemon, addr string, run func(t *testing.T, c *tools)) {
+func eachClient(t *testing.T, d *daemon, addr string, run func(t *testing.T, c *mcpTools)) {
 	for _, v := range mcpVersions {
 		t.Run("stdio "+v, func(t *testing.T) {
 			c := d.stdio(v, nil)
@@ -173,7 +172,4 @@ func eachClient(t *testing.T, d *daemon, addr string, run func(t *testing.T, c *
 	}
 }
 
-func pidOf(c *tools) int { return c.cmd.Process.Pid }
-
-func killed(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
-
+func pidOf(c *mcpTools) int { return c.cmd.Process.Pid }

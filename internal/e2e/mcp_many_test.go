@@ -17,19 +17,19 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// alone is a user without any daemon: a home, and daemons that start by themselves.
-type alone struct {
+// mcpUser is a user without any daemon: a home, and daemons that start by themselves.
+type mcpUser struct {
 	t    *testing.T
 	home string
 }
 
-func newAlone(t *testing.T) *alone {
+func mcpAlone(t *testing.T) *mcpUser {
 	// Short: the sockets lie below it.
 	home, err := os.MkdirTemp("", "hp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &alone{t, home}
+	a := &mcpUser{t, home}
 	t.Cleanup(func() {
 		for _, pid := range a.daemons() {
 			syscall.Kill(pid, syscall.SIGTERM)
@@ -42,7 +42,7 @@ func newAlone(t *testing.T) *alone {
 	return a
 }
 
-func (a *alone) environ(more ...string) []string {
+func (a *mcpUser) environ(more ...string) []string {
 	var env []string
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "HOLDPOINT_") && !strings.HasPrefix(v, "XDG_") && !strings.HasPrefix(v, "HOME=") {
@@ -53,7 +53,7 @@ func (a *alone) environ(more ...string) []string {
 }
 
 // daemons finds the daemons of this user by what their command line names.
-func (a *alone) daemons() (pids []int) {
+func (a *mcpUser) daemons() (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		line, _ := os.ReadFile(dir + "/cmdline")
@@ -66,13 +66,13 @@ func (a *alone) daemons() (pids []int) {
 	return pids
 }
 
-func (a *alone) repo(name string) string {
+func (a *mcpUser) repo(name string) string {
 	dir := filepath.Join(a.home, name)
 	write(a.t, filepath.Join(dir, "a.txt"), name+"\n")
 	return dir
 }
 
-func (a *alone) client(dir string, env ...string) (*tools, error) {
+func (a *mcpUser) client(dir string, env ...string) (*mcpTools, error) {
 	cmd := exec.Command(binary, "mcp", "--root", dir)
 	cmd.Env, cmd.Dir = a.environ(env...), "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -83,11 +83,11 @@ func (a *alone) client(dir string, env ...string) (*tools, error) {
 		return nil, fmt.Errorf("%w: %s", err, errs.String())
 	}
 	a.t.Cleanup(func() { c.Close() })
-	return &tools{c, a.t, cmd}, nil
+	return &mcpTools{c, a.t, cmd}, nil
 }
 
 // terminal runs a command as the person would, in a directory.
-func (a *alone) terminal(dir string, args ...string) (int, string) {
+func (a *mcpUser) terminal(dir string, args ...string) (int, string) {
 	cmd := exec.Command(binary, args...)
 	cmd.Env, cmd.Dir = a.environ("HOLDPOINT_REVIEW_PASSPHRASE="+passphrase), dir
 	out, _ := cmd.CombinedOutput()
@@ -95,7 +95,7 @@ func (a *alone) terminal(dir string, args ...string) (int, string) {
 }
 
 func TestMCPMany(t *testing.T) {
-	a := newAlone(t)
+	a := mcpAlone(t)
 	if code, out := a.terminal(a.home, "init", "claude"); code != 0 { // sets the reviewer once
 		t.Fatalf("init: %d %s", code, out)
 	}
@@ -103,7 +103,7 @@ func TestMCPMany(t *testing.T) {
 	for i := range 5 {
 		repos = append(repos, a.repo(fmt.Sprintf("repo%d", i)))
 	}
-	clients := make([]*tools, 20)
+	clients := make([]*mcpTools, 20)
 	t.Run("twenty processes over five repositories start at once and work", func(t *testing.T) {
 		began := time.Now()
 		var wg sync.WaitGroup
@@ -152,7 +152,7 @@ func TestMCPMany(t *testing.T) {
 			if code, out := a.terminal(dir, "review", "approve", id, "--json"); code != 0 {
 				t.Fatalf("approve in %s: %d %s", dir, code, out)
 			}
-			if r := c.done("approval_wait", M{"approval_id": id}); r.Facts["state"] != "executed" || !gone(filepath.Join(dir, "a.txt")) {
+			if r := c.done("approval_wait", M{"approval_id": id}); r.Facts["state"] != "executed" || !mcpGone(filepath.Join(dir, "a.txt")) {
 				t.Fatalf("got %v", r.Facts)
 			}
 		}
@@ -177,7 +177,7 @@ func TestMCPMany(t *testing.T) {
 }
 
 func TestMCPIdle(t *testing.T) {
-	a := newAlone(t)
+	a := mcpAlone(t)
 	dir := a.repo("repo")
 	t.Run("without a reviewer a risky call is refused with what to do, and init mends it while the daemon runs", func(t *testing.T) {
 		c, err := a.client(dir, "HOLDPOINT_IDLE_EXIT=2s")

@@ -29,7 +29,7 @@ func clientsDir(t *testing.T) string {
 // client, over both transports, on each protocol version that they speak.
 func TestMCPTypeScript(t *testing.T) {
 	dir := clientsDir(t)
-	addr := freePort(t)
+	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
 	env := map[string]string{}
 	for _, v := range d.environ() {
@@ -49,11 +49,11 @@ func TestMCPTypeScript(t *testing.T) {
 				} else {
 					how["url"], how["token"] = "http://"+addr+"/mcp", d.Agent
 				}
-				cmd := exec.Command("node", "drive.mjs", string(encoded(t, how)))
+				cmd := exec.Command("node", "drive.mjs", string(mcpEncoded(t, how)))
 				cmd.Dir = dir
 				out, err := cmd.Output()
 				if err != nil {
-					t.Fatalf("%v: %s\n%s", err, out, stderrOf(err))
+					t.Fatalf("%v: %s\n%s", err, out, mcpStderr(err))
 				}
 				var got struct {
 					Version, Server string
@@ -82,7 +82,7 @@ func TestMCPTypeScript(t *testing.T) {
 	}
 }
 
-func stderrOf(err error) string {
+func mcpStderr(err error) string {
 	if e, ok := err.(*exec.ExitError); ok {
 		return string(e.Stderr)
 	}
@@ -92,7 +92,7 @@ func stderrOf(err error) string {
 // TestMCPInspector drives every tool with the inspector's command line, one process a call.
 func TestMCPInspector(t *testing.T) {
 	dir := clientsDir(t)
-	addr := freePort(t)
+	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
 	inspect := func(transport string, args ...string) (M, error) {
 		full := []string{"--cli"}
@@ -144,7 +144,7 @@ func TestMCPInspector(t *testing.T) {
 			run := func(tool, status string, args M) M {
 				full := []string{"--method", "tools/call", "--tool-name", tool}
 				for k, v := range args {
-					word := string(encoded(t, v))
+					word := string(mcpEncoded(t, v))
 					if s, ok := v.(string); ok {
 						word = s
 					}

@@ -66,7 +66,7 @@ func TestMCPShapes(t *testing.T) {
 			t.Errorf("read,edit: %d tools", len(edit))
 		}
 		c := d.stdio("2025-11-25", nil, "--tools", "read")
-		if _, err := c.try("write_file", M{"path": "x", "content": "x"}); err == nil || !gone(filepath.Join(d.Root, "x")) {
+		if _, err := c.try("write_file", M{"path": "x", "content": "x"}); err == nil || !mcpGone(filepath.Join(d.Root, "x")) {
 			t.Errorf("a tool that was not chosen ran: %v", err)
 		}
 		if code, _, errs := d.cli("mcp", "--tools", "everything"); code != 2 || !strings.Contains(errs, "everything") {
@@ -99,7 +99,7 @@ func TestMCPShapes(t *testing.T) {
 			if len(r.Text) > 80_000 || n > 20 {
 				t.Fatalf("part %d has %d bytes", n, len(r.Text))
 			}
-			if facts := encoded(t, r.StructuredContent); strings.Contains(string(facts), "quoted") {
+			if facts := mcpEncoded(t, r.StructuredContent); strings.Contains(string(facts), "quoted") {
 				t.Fatal("the text travels twice")
 			}
 			got += r.Text
@@ -174,13 +174,13 @@ func TestMCPShapes(t *testing.T) {
 		} {
 			quick := d.rawLine(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+call+`}}`)
 			slow := d.rawLine(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+call+`,"_meta":{"x":1,"y":2}}}`)
-			if !reflect.DeepEqual(decoded(t, quick), decoded(t, slow)) {
+			if !reflect.DeepEqual(mcpJSON(t, quick), mcpJSON(t, slow)) {
 				t.Errorf("%s:\nquick %sslow  %s", call, quick, slow)
 			}
 		}
 		quick := d.rawLine(t, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 		slow := d.rawLine(t, `{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":{"x":1}}}`)
-		if !reflect.DeepEqual(decoded(t, quick), decoded(t, slow)) {
+		if !reflect.DeepEqual(mcpJSON(t, quick), mcpJSON(t, slow)) {
 			t.Errorf("tools/list:\nquick %sslow  %s", quick, slow)
 		}
 	})
@@ -220,7 +220,7 @@ func TestMCPShapes(t *testing.T) {
 	})
 }
 
-func decoded(t *testing.T, line string) any {
+func mcpJSON(t *testing.T, line string) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(line), &v); err != nil {

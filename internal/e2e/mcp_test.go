@@ -12,9 +12,9 @@ import (
 // TestMCP drives every tool with the official Go client, over both transports, on each
 // protocol version.
 func TestMCP(t *testing.T) {
-	addr := freePort(t)
+	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
-	eachClient(t, d, addr, func(t *testing.T, c *tools) {
+	eachClient(t, d, addr, func(t *testing.T, c *mcpTools) {
 		if want := t.Name()[len(t.Name())-len("2025-06-18"):]; c.InitializeResult().ProtocolVersion != want {
 			t.Fatalf("version %s was negotiated, want %s", c.InitializeResult().ProtocolVersion, want)
 		}
@@ -27,7 +27,7 @@ func TestMCP(t *testing.T) {
 }
 
 // everyTool uses each built operation and each further tool once.
-func everyTool(t *testing.T, d *daemon, c *tools, dir string) {
+func everyTool(t *testing.T, d *daemon, c *mcpTools, dir string) {
 	at := func(name string) string { return dir + "/" + name }
 	full := func(name string) string { return filepath.Join(d.Root, dir, name) }
 	c.done("create_directory", M{"path": dir})

@@ -15,7 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-func gone(path string) bool { _, err := os.Lstat(path); return os.IsNotExist(err) }
+func mcpGone(path string) bool { _, err := os.Lstat(path); return os.IsNotExist(err) }
 
 func TestMCPWait(t *testing.T) {
 	d := start(t)
@@ -37,7 +37,7 @@ func TestMCPWait(t *testing.T) {
 		p := &sdk.CallToolParams{Name: "approval_wait", Arguments: M{"approval_id": id}}
 		p.SetProgressToken("w1")
 		got, err := c.params(t.Context(), p)
-		if err != nil || got.IsError || got.Facts["state"] != "executed" || !gone(file) {
+		if err != nil || got.IsError || got.Facts["state"] != "executed" || !mcpGone(file) {
 			t.Fatalf("got %v %v", got.Facts, err)
 		}
 		if beats.Load() == 0 {
@@ -47,7 +47,7 @@ func TestMCPWait(t *testing.T) {
 			t.Fatalf("the reviewer's words are lost: %q", got.Text)
 		}
 		c.done("undo", M{"operation_id": got.Facts["undo"]})
-		if gone(file) {
+		if mcpGone(file) {
 			t.Fatal("the delete was not taken back")
 		}
 	})
@@ -57,7 +57,7 @@ func TestMCPWait(t *testing.T) {
 		id, _ := c.held("delete_file", M{"path": "b.txt"})
 		d.respond(id, "reject", "keep it, please")
 		r := c.call("approval_wait", M{"approval_id": id})
-		if !r.IsError || text(r.Facts, "error", "code") != "rejected" || !strings.Contains(r.Text, "keep it, please") || gone(filepath.Join(d.Root, "b.txt")) {
+		if !r.IsError || text(r.Facts, "error", "code") != "rejected" || !strings.Contains(r.Text, "keep it, please") || mcpGone(filepath.Join(d.Root, "b.txt")) {
 			t.Fatalf("got %v %q", r.Facts, r.Text)
 		}
 	})
@@ -98,15 +98,15 @@ func TestMCPWait(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			d.respond(id, "approve", "")
 		}()
-		if r := c.done("approval_wait", M{"approval_id": id}); r.Facts["state"] != "executed" || !gone(file) {
+		if r := c.done("approval_wait", M{"approval_id": id}); r.Facts["state"] != "executed" || !mcpGone(file) {
 			t.Fatalf("got %v", r.Facts)
 		}
 	})
 }
 
-// opener is a client that opens any address and says that all is well, as a client that
+// mcpOpener is a client that opens any address and says that all is well, as a client that
 // wants to approve its own calls would.
-func opener(seen *atomic.Value, action string) *sdk.ClientOptions {
+func mcpOpener(seen *atomic.Value, action string) *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{URL: &sdk.URLElicitationCapabilities{}, Form: &sdk.FormElicitationCapabilities{}}},
 		ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
@@ -117,7 +117,7 @@ func opener(seen *atomic.Value, action string) *sdk.ClientOptions {
 }
 
 func TestMCPElicitation(t *testing.T) {
-	addr := freePort(t)
+	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
 	_, port, _ := strings.Cut(addr, ":")
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -126,28 +126,28 @@ func TestMCPElicitation(t *testing.T) {
 				var seen atomic.Value
 				file := filepath.Join(d.Root, action+version)
 				write(t, file, "x\n")
-				c := d.stdio(version, opener(&seen, action))
+				c := d.stdio(version, mcpOpener(&seen, action))
 				id, _ := c.held("delete_file", M{"path": action + version})
 				if want := "http://localhost:" + port + "/#/approvals/" + id; seen.Load() != want {
 					t.Fatalf("sent to %v, want %s", seen.Load(), want)
 				}
-				if _, row := d.http("GET", "/v1/approvals/"+id, d.Agent, nil); text(row, "state") != "pending" || gone(file) {
+				if _, row := d.http("GET", "/v1/approvals/"+id, d.Agent, nil); text(row, "state") != "pending" || mcpGone(file) {
 					t.Fatalf("after %s: %v", action, row)
 				}
 			}
 			var seen atomic.Value
 			file := filepath.Join(d.Root, "accept"+version)
 			write(t, file, "x\n")
-			c := d.stdio(version, opener(&seen, "accept"))
-			answered := make(chan result, 1)
+			c := d.stdio(version, mcpOpener(&seen, "accept"))
+			answered := make(chan mcpResult, 1)
 			go func() {
 				r, _ := c.try("delete_file", M{"path": "accept" + version})
 				answered <- r
 			}()
 			time.Sleep(time.Second) // the client has said accept by now
 			_, list := d.http("GET", "/v1/approvals?state=pending", d.reviewer(), nil)
-			if seen.Load() == nil || gone(file) {
-				t.Fatalf("sent to %v, file gone: %v", seen.Load(), gone(file))
+			if seen.Load() == nil || mcpGone(file) {
+				t.Fatalf("sent to %v, file gone: %v", seen.Load(), mcpGone(file))
 			}
 			id := ""
 			for _, v := range list["approvals"].([]any) {
@@ -156,7 +156,7 @@ func TestMCPElicitation(t *testing.T) {
 				}
 			}
 			d.respond(id, "approve", "") // the real answer
-			if r := <-answered; r.CallToolResult == nil || r.Facts["state"] != "executed" || !gone(file) {
+			if r := <-answered; r.CallToolResult == nil || r.Facts["state"] != "executed" || !mcpGone(file) {
 				t.Fatalf("got %v", r.Facts)
 			}
 		})
@@ -164,7 +164,7 @@ func TestMCPElicitation(t *testing.T) {
 	t.Run("a retry after a restart resumes in the input-required form", func(t *testing.T) {
 		file := filepath.Join(d.Root, "later")
 		write(t, file, "x\n")
-		opts := opener(&atomic.Value{}, "accept")
+		opts := mcpOpener(&atomic.Value{}, "accept")
 		opts.MultiRoundTrip = &sdk.MultiRoundTripOptions{Disabled: true}
 		c := d.stdio("2026-07-28", opts)
 		first, err := c.params(t.Context(), &sdk.CallToolParams{Name: "delete_file", Arguments: M{"path": "later"}})
@@ -181,7 +181,7 @@ func TestMCPElicitation(t *testing.T) {
 		retry := &sdk.CallToolParams{Name: "delete_file", Arguments: M{"path": "later"}, RequestState: first.RequestState,
 			InputResponses: sdk.InputResponseMap{"review": &sdk.ElicitResult{Action: "accept"}}}
 		for range 2 { // the answer is the same however often it is asked for
-			if r, err := c.params(t.Context(), retry); err != nil || r.IsError || r.Facts["state"] != "executed" || !gone(file) {
+			if r, err := c.params(t.Context(), retry); err != nil || r.IsError || r.Facts["state"] != "executed" || !mcpGone(file) {
 				t.Fatalf("got %v %v", r.Facts, err)
 			}
 		}
@@ -193,7 +193,7 @@ func TestMCPElicitation(t *testing.T) {
 		for _, state := range []string{"", "approved", "ap_aaaaaaaaaaaaaaaaaaaaaaaaaa"} {
 			r, err := c.params(t.Context(), &sdk.CallToolParams{Name: "delete_file", Arguments: M{"path": "forged"}, RequestState: state,
 				InputResponses: sdk.InputResponseMap{"review": &sdk.ElicitResult{Action: "accept", Content: map[string]any{"answer": "approve"}}}})
-			if err != nil || r.Facts["status"] != "review" || gone(file) {
+			if err != nil || r.Facts["status"] != "review" || mcpGone(file) {
 				t.Fatalf("state %q: got %v %v", state, r.Facts, err)
 			}
 		}

@@ -52,7 +52,7 @@ func TestPageHostile(t *testing.T) {
 	})
 	const script = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</script></script>"'><svg onload=window.pwned=1>`
 	const hidden = "a\u200bb\u2060c\u00add\ufeffe\u180ef\u202eg\u2066h\u2069i"
-	const terminal = "bad\r\x1b[2K   command: ls\x07\x9b31m"
+	const terminal = "bad\r\x1b[2K   command: ls\x07\u009b31m"
 	all := script + hidden + terminal + "[x](javascript:window.pwned=1) ![y](http://evil.example/p.png) ```\n# not a heading\n"
 	name := "<img src=x onerror=window.pwned=1>\u202e\u200b.txt"
 	write(t, filepath.Join(d.Root, name), all+"\n")

@@ -288,7 +288,7 @@ func patchCases() [][]patchCase {
 		{
 			{"D38 a hunk that fits several places", "nowhere near", one(two), hunked("@@ -90,1 +90,1 @@\n-  a=1\n+  a=9\n"), nil, "ambiguous_match", "lines 2, 5"},
 			{"", "its heading is one of them", one(two), hunked("@@ -5,1 +5,1 @@\n-  a=1\n+  a=9\n"), one("s {\n  a=1\n}\nt {\n  a=9\n}\n"), "", ""},
-			{"", "context makes it one", one(two), hunked("@@ -40,2 +40,2 @@\n t {\n-  a=1\n+  a=9\n"), one("s {\n  a=1\n}\nt {\n  a=9\n}\n"), "", ""},
+			{"", "context makes it one", one(two), hunked("@@ -40,3 +40,3 @@\n t {\n-  a=1\n+  a=9\n }\n"), one("s {\n  a=1\n}\nt {\n  a=9\n}\n"), "", ""},
 			{"", "an envelope", one(two), begin + "@@\n-  a=1\n+  a=9\n" + end, nil, "ambiguous_match", "lines 2, 5"},
 			{"", "an envelope with a section", one(two), begin + "@@ t {\n-  a=1\n+  a=9\n" + end, one("s {\n  a=1\n}\nt {\n  a=9\n}\n"), "", ""},
 		},

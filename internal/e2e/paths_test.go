@@ -96,12 +96,13 @@ func TestPlaces(t *testing.T) {
 	}
 	exists = merge(exists, texts)
 	special := M{"fifo": "special_file", "dangling link": "not_found"}
+	folder := M{"dangling link": "not_found", "link to protected": "not_a_directory", "fifo": "not_a_directory", "empty": "done"}
 	rows := map[string]struct {
 		args M // without the path
 		want M
 	}{
 		"view_file.path":      {M{}, follows(merge(special, M{"link to protected": "done"}))},
-		"list_directory.path": {M{}, follows(M{"dangling link": "not_found", "link to protected": "not_a_directory", "fifo": "not_a_directory", "empty": "done"})},
+		"list_directory.path": {M{}, follows(folder)},
 		"file_info.path": {M{}, merge(texts, M{"link outside": "done", "absolute link outside": "done", "dangling link outside": "done", "dangling link": "done", "link to protected": "done",
 			"fifo": "done", "loop": "done"})},
 		"diff_file.path":         {M{"content": "x"}, follows(merge(special, M{"link to protected": "done"}))},
@@ -111,6 +112,15 @@ func TestPlaces(t *testing.T) {
 		"create_directory.path":  {M{}, follows(M{"dangling link": "not_found", "link to protected": "exists", "fifo": "exists"})},
 		"copy_file.source":       {M{"destination": "new"}, follows(merge(special, M{"link to protected": "review protected_target"}))},
 		"copy_file.destination":  {M{"source": "f"}, exists},
+		"file_tree.path":         {M{}, follows(folder)},
+		"detect_tests.path":      {M{}, follows(folder)},
+		"search_files.path":      {M{"pattern": "x"}, follows(merge(special, M{"link to protected": "done", "empty": "done"}))},
+		"validate_file.path":     {M{"format": "env"}, follows(merge(special, M{"link to protected": "done"}))},
+		"preview_markdown.path":  {M{}, follows(merge(special, M{"link to protected": "done"}))},
+		"list_backups.path":      {M{}, follows(M{"dangling link": "not_found", "link to protected": "done", "fifo": "done", "empty": "done"})},
+		"backup_file.path":       {M{}, follows(merge(special, M{"link to protected": "review protected_target"}))},
+		"rollback_file.path":     {M{"last": true}, follows(M{"dangling link": "not_found", "link to protected": "not_found", "fifo": "not_found"})},
+		"patch_file.path":        {M{"format": "json", "operations": []M{{"op": "set", "path": "/a", "value": 1}}}, follows(merge(special, M{"link to protected": "invalid_document", "empty": "bad_request"}))},
 		"delete_file.path":       {M{}, takes(nil)},
 		"move_file.source":       {M{"destination": "new"}, takes(nil)},
 		"move_file.destination":  {M{"source": "f"}, exists},
@@ -142,6 +152,29 @@ func TestPlaces(t *testing.T) {
 			})
 		}
 	}
+	t.Run("S15 the paths inside a patch and a batch reach no further", func(t *testing.T) {
+		for _, p := range places {
+			if p.name == "empty" || p.name == "NUL" {
+				continue
+			}
+			want, _ := rows["write_file.path"].want[p.name].(string)
+			if strings.HasPrefix(want, "review") {
+				want = "review mutating_batch"
+			}
+			if got := y.class(t, "batch_file_ops", M{"operations": []M{{"op": "write_file", "args": M{"path": "other", "content": "x"}}, {"op": "write_file", "args": M{"path": p.path, "content": "x"}}}}); got != want {
+				t.Errorf("batch, %s: got %s, want %s", p.name, got, want)
+			}
+			for _, patch := range []string{"--- a/%[1]s\n+++ b/%[1]s\n@@ -1,1 +1,1 @@\n-one\n+two\n", "--- /dev/null\n+++ b/%[1]s\n@@ -0,0 +1,1 @@\n+two\n", "--- a/%[1]s\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-one\n"} {
+				got := y.class(t, "patch_file", M{"patch": fmt.Sprintf(patch, p.path)})
+				if got == "done" || strings.HasPrefix(got, "review") || got == "internal_error" {
+					t.Errorf("patch, %s: got %s", p.name, got)
+				}
+			}
+		}
+		if digest(t, y.Root) != before || digest(t, y.out) != outside {
+			t.Fatal("something was changed")
+		}
+	})
 	t.Run("S15 a copy over what is there is no way out either", func(t *testing.T) {
 		for place, want := range map[string]string{"rel": "symlink_refused", "abs": "symlink_refused", "dangout": "symlink_refused", "notes.txt": "symlink_refused", "p": "special_file"} {
 			if got := y.class(t, "copy_file", M{"source": "f", "destination": place, "overwrite": true}); got != want {
@@ -165,7 +198,7 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("I110 (part), C87 (part) the state is out of reach by every spelling", func(t *testing.T) {
+	t.Run("I110, C87 (part) the state is out of reach by every spelling", func(t *testing.T) {
 		y.link(t, "../state", "st")
 		for _, p := range []string{"st/journal.db", "st/tokens/operator", "../state/tokens/agent", filepath.Join(y.State, "tokens", "agent"), "st"} {
 			for _, o := range []string{"view_file", "list_directory"} {
@@ -371,7 +404,7 @@ func TestSpecialFiles(t *testing.T) {
 	y.link(t, "/dev/zero", "z")
 	write(t, filepath.Join(y.Root, "empty"), "")
 	rss := y.rss()
-	t.Run("S16, D70 (part) a pipe and a socket are told apart and never opened for reading", func(t *testing.T) {
+	t.Run("S16 a pipe and a socket are told apart and never opened for reading", func(t *testing.T) {
 		for name, kind := range map[string]string{"p": "fifo", "s": "socket"} {
 			for o, r := range y.each(t, name, "view_file", "edit_file", "diff_file", "write_file", "copy_file") {
 				if code(r) != "special_file" {
@@ -423,7 +456,7 @@ func TestSpecialFiles(t *testing.T) {
 			t.Errorf("listed %d times", n)
 		}
 	})
-	t.Run("C12 (part), C16 (part), C58 what has no bytes to hash is a missing fact: the call waits and says so", func(t *testing.T) {
+	t.Run("C58 what has no bytes to hash is a missing fact: the call waits and says so", func(t *testing.T) {
 		look := y.preflight("delete_file", M{"path": "p"})
 		target := objects(object(look["facts"])["targets"])[0]
 		if _, hashed := target["hash"]; hashed || object(look["facts"])["available"] != false || target["kind"] != "fifo" {
@@ -441,7 +474,7 @@ func TestSpecialFiles(t *testing.T) {
 func TestLinks(t *testing.T) {
 	y := newYard(t, quick(t, ""))
 	in := func(p string) string { return filepath.Join(y.Root, p) }
-	t.Run("S9, C81 (part) a link is judged by what it leads to, and the card shows both", func(t *testing.T) {
+	t.Run("S9 a link is judged by what it leads to, and the card shows both", func(t *testing.T) {
 		for path, names := range map[string][]string{"notes.txt": {"notes.txt", ".env"}, "sub/config": {"sub", ".git"}} {
 			old := "A=1"
 			if path != "notes.txt" {
@@ -531,7 +564,7 @@ func TestLinks(t *testing.T) {
 			t.Fatalf("C82: got %v", r)
 		}
 	})
-	t.Run("D65, S13 (part) a recursive delete takes links as links", func(t *testing.T) {
+	t.Run("D65 a recursive delete takes links as links", func(t *testing.T) {
 		write(t, in("w/a"), "a\n")
 		y.link(t, "../../OUT", "w/link")
 		before, outside := digest(t, y.Root), digest(t, y.out)
@@ -544,7 +577,7 @@ func TestLinks(t *testing.T) {
 			t.Fatal("not as before")
 		}
 	})
-	t.Run("S11 (part), S12 (part) a directory that is swapped for a link all the time leads nowhere", func(t *testing.T) {
+	t.Run("S11, S12 (part) a directory that is swapped for a link all the time leads nowhere", func(t *testing.T) {
 		write(t, in("d/f"), "x 0\n")
 		write(t, filepath.Join(y.out, "f"), "x outside\n")
 		outside := digest(t, y.out)
@@ -603,7 +636,7 @@ func TestNames(t *testing.T) {
 		status, r := y.http("POST", "/v1/call", y.Agent, `{"op":"view_file","args":{"path":"a`+"\xff"+`"}}`)
 		fails(t, status, r, 400, "bad_request")
 	})
-	t.Run("S21, D81 (part) existing names of that kind are one entry each, and their wire form reaches them", func(t *testing.T) {
+	t.Run("S21 existing names of that kind are one entry each, and their wire form reaches them", func(t *testing.T) {
 		for _, name := range []string{"line\nbreak", "bad\xff.txt", "esc\x1b[2K", "raw:%41"} {
 			write(t, in("odd/"+name), name)
 		}

@@ -60,14 +60,14 @@ func TestProtected(t *testing.T) {
 			}
 		}
 	})
-	t.Run("S18 (part), S65 (part) the card shows an ignorable character", func(t *testing.T) {
+	t.Run("S18, S65 (part) the card shows an ignorable character", func(t *testing.T) {
 		held := must(t, d.call("write_file", M{"path": ".g\u200cit/config", "content": "x"}), "review")
 		if lines := strings.Join(words(d.card(held)["lines"]), "\n"); !strings.Contains(lines, `.g\u{200C}it`) {
 			t.Errorf("got %s", lines)
 		}
 		d.cancel(held)
 	})
-	t.Run("C86, S30 (part) both ends, what lies below, and parents to be made are looked at", func(t *testing.T) {
+	t.Run("C86 both ends, what lies below, and parents to be made are looked at", func(t *testing.T) {
 		write(t, in(".env"), "A=1\n")
 		write(t, in("f"), "x\n")
 		write(t, in("deep/a/.git/config"), "[core]\n")
@@ -317,7 +317,7 @@ func TestTrusted(t *testing.T) {
 		_, look := d.http("POST", "/v1/preflight", token, M{"op": o, "args": args})
 		return object(look["decision"])
 	}
-	t.Run("C63, C113, X10 (part) both keys turned, a delete runs by itself, on record with the entry's id, and can be undone", func(t *testing.T) {
+	t.Run("C63, C113 both keys turned, a delete runs by itself, on record with the entry's id, and can be undone", func(t *testing.T) {
 		before := digest(t, d.Root)
 		_, r := d.send(bot, M{"op": "delete_file", "args": M{"path": "out/a"}, "execution_id": "x7"})
 		must(t, r, "done")
@@ -412,7 +412,7 @@ func TestTrusted(t *testing.T) {
 			until(what+", mended", trusts)
 		}
 	})
-	t.Run("C114, S103 (part), S83 (part) a policy that is missing, invalid, writable by others, or inside the workspace stops the start", func(t *testing.T) {
+	t.Run("C114 a policy that is missing, invalid, writable by others, or inside the workspace stops the start", func(t *testing.T) {
 		good := read(t, file)
 		place := func(name, content string, mode os.FileMode) string {
 			p := filepath.Join(base, name)

@@ -45,7 +45,7 @@ func TestRoles(t *testing.T) {
 		{"GET /v1/audit/head", nil, map[string]int{"observer": 200, "reviewer": 200, "operator": 200}},
 		{"POST /v1/audit/verify", M{}, map[string]int{"observer": 200, "reviewer": 200, "operator": 200}},
 	}
-	t.Run("I59, U48, S57 (part) each role reaches what is its own, and no other", func(t *testing.T) {
+	t.Run("I59, U48 each role reaches what is its own, and no other", func(t *testing.T) {
 		for role, token := range tokens {
 			for _, r := range routes {
 				method, path, _ := strings.Cut(r.route, " ")
@@ -77,7 +77,7 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	})
-	t.Run("U16, U40 (part) nothing an agent can send changes a file past the gate", func(t *testing.T) {
+	t.Run("U16 nothing an agent can send changes a file past the gate", func(t *testing.T) {
 		n := len(d.operations())
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH"} {
 			for _, path := range []string{"/v1/approvals", "/v1/approvals/" + id, "/v1/approvals/" + id + "/answer", "/v1/approvals/" + id + "/approve", "/v1/approvals/" + id + "/execute", "/v1/rules", "/v1/mode", "/v1/profiles", "/v1/tokens",
@@ -150,7 +150,7 @@ func TestTokenLife(t *testing.T) {
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	look := M{"op": "view_file", "args": M{"path": "f"}}
-	t.Run("I112 (part), S81 (part) a secret is shown once, kept as a hash, long and easy to search for", func(t *testing.T) {
+	t.Run("I112, S81 (part) a secret is shown once, kept as a hash, long and easy to search for", func(t *testing.T) {
 		_, made := d.http("POST", "/v1/tokens", d.reviewer(), M{"name": "n1", "role": "agent", "workflow": "w1"})
 		secret := text(made, "token")
 		if !strings.HasPrefix(secret, "hp_") || len(secret) < 3+43 || text(made, "id") == "" || made["role"] != "agent" {
@@ -213,7 +213,7 @@ func TestTokenLife(t *testing.T) {
 			t.Errorf("got %d %v after %v", status, out, time.Since(start))
 		}
 	})
-	t.Run("S69 (part), U49 (part) an agent's token that is wrong in any way gets the same words", func(t *testing.T) {
+	t.Run("S69, U49 (part) an agent's token that is wrong in any way gets the same words", func(t *testing.T) {
 		_, want := d.send("hp_"+strings.Repeat("A", 43), look)
 		for _, s := range []string{"x", d.Agent + "x", d.Agent[:len(d.Agent)-1], strings.ToUpper(d.Agent), "hps_" + d.Agent[3:]} {
 			if status, out := d.send(s, look); status != 401 || !reflect.DeepEqual(out, want) {
@@ -231,7 +231,7 @@ func TestClearance(t *testing.T) {
 		return d.token(M{"name": fmt.Sprintf("owner%d", n), "role": "agent", "clearance": n})
 	}
 	args := map[string]M{"delete_file": {"path": "f"}, "move_file": {"source": "f", "destination": "g"}, "edit_file": {"path": "f", "old_string": "x", "new_string": "y"}}
-	t.Run("U24, U21, U22, U25 (part) a token has its owner's clearance less one, at least 1; a floor that is reached asks, one that is not refuses", func(t *testing.T) {
+	t.Run("U24, U21, U22 a token has its owner's clearance less one, at least 1; a floor that is reached asks, one that is not refuses", func(t *testing.T) {
 		for _, c := range []struct {
 			owner  int
 			op     string
@@ -248,7 +248,7 @@ func TestClearance(t *testing.T) {
 			}
 		}
 	})
-	t.Run("U18, U26, U27, I23 (part) below the floor: a plain refusal with a way on, no row, nothing done, on record", func(t *testing.T) {
+	t.Run("U18, U26, U27 below the floor: a plain refusal with a way on, no row, nothing done, on record", func(t *testing.T) {
 		token := owner(2)
 		for o, a := range args {
 			status, r := d.send(token, M{"op": o, "args": a})
@@ -277,7 +277,7 @@ func TestClearance(t *testing.T) {
 			must(t, r, "done")
 		}
 	})
-	t.Run("U19, U45, I33 (part) a fresh install without any policy asks for what destroys and refuses what it does not know, U23", func(t *testing.T) {
+	t.Run("U19, U45 a fresh install without any policy asks for what destroys and refuses what it does not know, U23", func(t *testing.T) {
 		d := quick(t, "")
 		write(t, filepath.Join(d.Root, "f"), "x\n")
 		must(t, d.call("delete_file", M{"path": "f"}), "review")
@@ -318,7 +318,7 @@ func TestBoundTokens(t *testing.T) {
 			}
 		}
 	})
-	t.Run("U41 (part), U42 (part) an observer of one root sees no card, operation or event of another", func(t *testing.T) {
+	t.Run("U41, U42 (part) an observer of one root sees no card, operation or event of another", func(t *testing.T) {
 		_, held := d.send(d.Agent, M{"op": "delete_file", "args": M{"path": "f"}, "root": "ws"})
 		must(t, held, "review")
 		_, done := d.send(d.Agent, M{"op": "write_file", "args": M{"path": "g", "content": "x"}, "root": "ws"})

@@ -183,6 +183,12 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	if e.cfg.ReviewAuth == "token" {
 		s.Warnings = append(s.Warnings, op.Warning{Code: "review_auth_token", Message: "programs of the same user can approve: an operator token lies on disk"})
 	}
+	if e.cfg.Process.ApprovalDisabled {
+		s.Warnings = append(s.Warnings, op.Warning{Code: string(op.ReasonProcessDisabled), Message: "programs run without asking anybody: the operator switched their approval off for this whole deployment"})
+	}
+	if e.cfg.Process.Confinement == "off" {
+		s.Warnings = append(s.Warnings, op.Warning{Code: "confinement_off", Message: "programs run unconfined: the operator switched confinement off"})
+	}
 	return s, nil
 }
 

@@ -60,7 +60,18 @@ func (e *Engine) itemAlone(ctx context.Context, c *call, item op.Item, d op.Deci
 }
 
 // identityFlags are what an identity holds of a call besides its paths.
-func (c *call) identityFlags() []string { return append(decision.Flags(c.terms), c.parts()...) }
+func (c *call) identityFlags() []string {
+	flags := append(decision.Flags(c.terms), c.parts()...)
+	if c.spec.Class == op.Process {
+		// All of the call, and what the files are that it runs: a rule for a program never
+		// covers other words, another directory or another version of its script.
+		flags = append(flags, "call="+c.digest)
+		for _, p := range c.facts.Pins() {
+			flags = append(flags, "pin="+string(p.Path)+"\x00"+string(p.Kind)+"\x00"+string(p.Hash))
+		}
+	}
+	return flags
+}
 
 // destroys reports whether some part of the call takes something away.
 func (c *call) destroys() bool {
@@ -69,5 +80,5 @@ func (c *call) destroys() bool {
 			return true
 		}
 	}
-	return c.spec.Class == op.Destructive || c.facts.Overwrites
+	return c.spec.Class == op.Destructive || c.facts.Overwrites || c.facts.ProcessTier == op.T4
 }

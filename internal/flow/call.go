@@ -36,6 +36,7 @@ type call struct {
 	undoes *journal.Operation // of an undo: what it takes back
 
 	group    *GroupPlan // of an undo of several operations: all its parts
+	process  *process   // of a program: what was looked at
 	also     []func()   // what else to close at the end
 	released bool       // it was held, so that its end has a line of its own in the audit
 }
@@ -255,7 +256,7 @@ func (e *Engine) rehearse(c *call, d op.Decision) op.Reply {
 }
 
 func (c *call) scene() fileops.Scene {
-	return fileops.Scene{Args: c.args, Nodes: c.sight.Nodes, Targets: c.facts.Targets, Contents: c.sight.Contents, Root: c.ws.Root, Globals: c.ws.excludes}
+	return fileops.Scene{Args: c.args, Nodes: c.sight.Nodes, Targets: c.facts.Targets, Contents: c.sight.Contents, Root: c.ws.Root, Globals: c.ws.excludes, Rules: IgnoreRules()}
 }
 
 // reply starts an answer.

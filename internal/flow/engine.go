@@ -40,6 +40,7 @@ type Config struct {
 	ReviewAuth string // passphrase or token
 	Store      string // "" or "in-root"
 	AllowYolo  bool   // the operator's leave, given at start-up
+	Process    ProcessConfig
 	Now        func() time.Time
 }
 
@@ -53,6 +54,7 @@ type Engine struct {
 	keeper *undo.Keeper
 	sealer *preflight.Sealer
 	once   keyed // one call at a time for each request id
+	procs  processes
 	known  known
 	events events
 	drift  drift // marks pending cards whose facts moved
@@ -135,6 +137,7 @@ func (e *Engine) Tidy(ctx context.Context) {
 	}
 	e.Expire(ctx)
 	e.prune(ctx)
+	e.dropOutput()
 }
 
 // MetaAuditHead is where the journal keeps the audit log's head, so that a tail that was
@@ -160,6 +163,7 @@ func (e *Engine) RootDirs() []string {
 
 // Close releases the roots.
 func (e *Engine) Close() {
+	e.StopProcesses()
 	e.drift.close()
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // shownElsewhere are the arguments that a card's lines, diff or reasons tell already.
-var shownElsewhere = []string{"path", "source", "destination", "content", "content_base64", "old_string", "new_string", "edits", "credential", "operation_id"}
+var shownElsewhere = []string{"path", "source", "destination", "content", "content_base64", "script", "old_string", "new_string", "edits", "credential", "operation_id"}
 
 // further gives a line for every other argument of a call, so that nothing that can
 // change its effect is missing from the card.

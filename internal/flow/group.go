@@ -223,6 +223,7 @@ func (e *Engine) seeAll(ctx context.Context, c *call, ops []journal.Operation) (
 	}
 	shallow = slices.DeleteFunc(shallow, func(s op.Subject) bool { p, _ := op.Unescape(s.Asked); return whole[op.Path(p)] })
 	seen := map[op.Path]undo.Version{}
+	deep, shallow = e.inReach(ctx, c, ops, deep, seen), e.inReach(ctx, c, ops, shallow, seen)
 	c.facts.Available = true
 	for _, part := range []struct {
 		subjects []op.Subject
@@ -249,6 +250,41 @@ func (e *Engine) seeAll(ctx context.Context, c *call, ops []journal.Operation) (
 		c.facts.Targets = append(c.facts.Targets, sight.Targets[:len(sight.Nodes)]...)
 	}
 	return seen, nil
+}
+
+// inReach leaves out the paths that only going back brings in reach again, as what lay below
+// a directory where a file stands now. They are absent until then, and judged by name.
+func (e *Engine) inReach(ctx context.Context, c *call, ops []journal.Operation, list []op.Subject, seen map[op.Path]undo.Version) []op.Subject {
+	var depends map[op.Path]bool
+	return slices.DeleteFunc(list, func(s op.Subject) bool {
+		text, _ := op.Unescape(s.Asked)
+		p := op.Path(text)
+		n, err := c.ws.Root.Look(ctx, p, false)
+		if err == nil {
+			n.Close()
+		}
+		if !errors.Is(err, op.NotADirectory) && (err != nil || n.Path == p) {
+			return false
+		}
+		if depends == nil {
+			depends = map[op.Path]bool{}
+			var back []op.Step
+			for _, o := range ops {
+				back = append(back, op.Inverse(inTree(o.Steps))...)
+			}
+			for i, s := range back {
+				if standsOn(s, back[:i]) {
+					depends[s.Path], depends[s.To] = true, true
+				}
+			}
+		}
+		if !depends[p] {
+			return false // the look says what is wrong
+		}
+		seen[p] = undo.Version{State: op.State{Kind: op.Absent}}
+		c.facts.Targets = append(c.facts.Targets, preflight.Place(ctx, c.ws, p, false, nil))
+		return true
+	})
 }
 
 // planBack makes one plan of the parts that are taken back.

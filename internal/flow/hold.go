@@ -140,6 +140,9 @@ func (e *Engine) undoSentence(c *call) string {
 	if c.harmless() {
 		return "changes nothing"
 	}
+	if c.spec.Class == op.Process {
+		return "what the program changes cannot be taken back yet; changed paths are listed by name afterwards"
+	}
 	days := int(e.cfg.Keep / (24 * time.Hour))
 	s := fmt.Sprintf("reversible for %d days", days)
 	if c.spec.Class == op.Destructive && c.req.Op == op.DeleteFile {
@@ -257,6 +260,7 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 	reply := e.execute(ctx, row)
 	state := "executed"
 	switch {
+	case reply.Result != nil && isProcess(row.Op): // it ran, whatever came of it
 	case reply.Status != op.Done && reply.EffectsExecuted:
 		state = "unknown"
 	case reply.Status != op.Done:

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"holdpoint/fileops"
@@ -24,6 +25,13 @@ func (e *Engine) look(ctx context.Context, c *call) error {
 	}
 	if c.spec.Class == op.Batch {
 		return e.lookBatch(ctx, c)
+	}
+	if c.spec.Class == op.Process {
+		if err := e.lookProcess(ctx, c); err != nil {
+			c.close()
+			return err
+		}
+		return nil
 	}
 	depth := preflight.Shallow
 	if c.deep() {
@@ -140,7 +148,7 @@ func (e *Engine) lookBack(ctx context.Context, c *call) error {
 	if err := e.keeper.Usable(o, c.by, c.ws.Key); err != nil {
 		return err
 	}
-	if a.Force && tangled(o.Steps) {
+	if (a.Force || o.Op == op.Undo) && tangled(o.Steps) {
 		return e.lookBackTangled(ctx, c, o, a.Force)
 	}
 	subjects, hidden := e.reachable(ctx, c, o.Steps)
@@ -247,11 +255,16 @@ func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force
 			return op.State{Kind: op.Absent}, nil
 		}, e.slot)
 	}
+	var there []int
 	for i, s := range steps {
 		if s.Do == op.RemoveDir || !s.Do.InTree() || standsOn(s, steps[:i]) {
 			continue // the last is compared when its turn comes
 		}
 		is, seen := now[s.Path]
+		if s.Do == op.MakeDir && is.Kind == op.Directory {
+			there = append(there, i) // it was not empty, and stayed
+			continue
+		}
 		if seen && !is.Equal(s.Before) {
 			return nil, conflict(s, is)
 		}
@@ -259,6 +272,9 @@ func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force
 		if seen && s.Before.Kind == is.Kind {
 			steps[i].Before = is
 		}
+	}
+	for _, i := range slices.Backward(there) {
+		steps = slices.Delete(steps, i, i+1)
 	}
 	return steps, nil
 }

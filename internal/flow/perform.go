@@ -20,6 +20,9 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if !allowed(d, approval) {
 		return e.fail(c, op.Decision{}, ungated())
 	}
+	if c.spec.Class == op.Process {
+		return e.performProcess(ctx, c, d, approval)
+	}
 	if fileops.Apart(c.args) {
 		return e.performApart(ctx, c, d, approval)
 	}

@@ -150,6 +150,9 @@ func (e *Engine) Recover(ctx context.Context) error {
 func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
 	// A row that was approved and never claimed did not start, whatever its deadline says now.
 	state, reply, id := "failed", []byte(nil), op.ID("")
+	if row.State == "executing" && isProcess(row.Op) {
+		state = "unknown" // it may have started; all of it ended with the daemon
+	}
 	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: row.Root, Approval: row.ID, Limit: 1})
 	if err != nil {
 		return err

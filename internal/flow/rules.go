@@ -42,7 +42,7 @@ func (e *Engine) judge(ctx context.Context, c *call, use bool) (op.Decision, err
 // environment is what the daemon alone knows of a call. It also sets the mode that holds
 // for the calling token, which is no part of the call either.
 func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.Environment, error) {
-	env := op.Environment{CallerRole: c.by.Role, WorkflowID: c.by.Workflow, ClearanceFloor: 1, YoloAllowed: e.cfg.AllowYolo}
+	env := op.Environment{CallerRole: c.by.Role, WorkflowID: c.by.Workflow, ClearanceFloor: 1, YoloAllowed: e.cfg.AllowYolo, ProcessApprovalDisabled: e.cfg.Process.ApprovalDisabled}
 	if f, ok := e.cfg.Floors[c.req.Op]; ok {
 		env.ClearanceFloor = f
 	}

@@ -134,17 +134,23 @@ func (m *module) behindDrop() map[string]bool {
 	return hidden
 }
 
-// unlinks lists the calls below n that end a name, empty directories apart.
+// unlinks lists the calls below n that end a name, empty directories apart; a watcher's
+// Remove ends a watch.
 func unlinks(n ast.Node) (calls []*ast.CallExpr) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && !removesDirectory(call) {
-			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && oneOf(sel.Sel.Name, []string{"Remove", "RemoveAll", "Unlink", "Unlinkat"}) {
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && oneOf(sel.Sel.Name, []string{"Remove", "RemoveAll", "Unlink", "Unlinkat"}) && !isWatcher(sel.X) {
 				calls = append(calls, call)
 			}
 		}
 		return true
 	})
 	return calls
+}
+
+func isWatcher(x ast.Expr) bool {
+	sel, ok := x.(*ast.SelectorExpr)
+	return ok && sel.Sel.Name == "watcher"
 }
 
 // removesDirectory reports whether a call carries AT_REMOVEDIR, which removes a directory

@@ -51,6 +51,8 @@ func (h *Held) backward(ctx context.Context, cause error) error {
 // back takes one step back. A note says what stays as others made it since; an error that
 // the step still stands.
 func (h *Held) back(ctx context.Context, a *act) (note string, err error) {
+	h.revive(&a.from, a.step.Path)
+	h.revive(&a.to, a.step.To)
 	switch a.step.Do {
 	case op.Swap:
 		return h.unswap(ctx, a)
@@ -73,7 +75,41 @@ func (h *Held) back(ctx context.Context, a *act) (note string, err error) {
 		if err == unix.EEXIST {
 			err = nil
 		}
+		if err == nil {
+			h.remade(a)
+		}
 		return "", err
+	}
+}
+
+// remade tells the steps before a which directory stands now for the one that was removed.
+func (h *Held) remade(a *act) {
+	at, _, err := lookAt(a.from.dir, a.from.name)
+	if err != nil {
+		return
+	}
+	for _, e := range h.acts {
+		if e.index < a.index && e.came.same(a.gone.info) {
+			e.came = at
+		}
+		if e.index < a.index && e.oursInfo.same(a.gone.info) {
+			e.oursInfo = at
+		}
+	}
+}
+
+// revive opens a step's directory anew if it was removed after the step and made again
+// since: what the step took out of the old one goes back into the new one.
+func (h *Held) revive(at *place, p op.Path) {
+	if at.dir < 0 {
+		return
+	}
+	if i, _, err := lookAt(at.dir, ""); err != nil || i.Links > 0 {
+		return
+	}
+	if now, err := h.place(p); err == nil {
+		closeFD(at.dir)
+		*at = now
 	}
 }
 

@@ -36,8 +36,8 @@ func (t *settling) find(ctx context.Context, a *act) (outcome, error) {
 	return t.findRemoveDir(a)
 }
 
-func isOurs(n *Node, step op.Step) bool {
-	return n != nil && step.Inode != 0 && n.Info.Ino == step.Inode
+func (t *settling) isOurs(n *Node, step op.Step) bool {
+	return n != nil && step.Inode != 0 && (n.Info.Ino == step.Inode || t.remade[n.Path] && n.Info.Kind == op.Directory)
 }
 
 // hasHash compares content only; a thing without one, or a hash that was not recorded,
@@ -58,7 +58,7 @@ func hasHash(ctx context.Context, n *Node, want op.State) (bool, error) {
 
 func (t *settling) findSwap(ctx context.Context, a *act) (outcome, error) {
 	in, err := t.open(spot{a.step.Slot, "."})
-	if err != nil || isOurs(in, a.step) {
+	if err != nil || t.isOurs(in, a.step) {
 		closeNodes(in)
 		return unhappened, err
 	}
@@ -94,7 +94,10 @@ func (t *settling) withoutSlot(ctx context.Context, a *act, target *Node) (outco
 
 // ownAt judges a step whose staged thing left its slot, by where it stands now.
 func (t *settling) ownAt(ctx context.Context, a *act, target *Node) (outcome, error) {
-	if !isOurs(target, a.step) {
+	if !t.isOurs(target, a.step) && t.removedLater(a, t.spots(a.index, a.step.Path)) {
+		return neutral, nil
+	}
+	if !t.isOurs(target, a.step) {
 		t.conflict(a.step.Path, "it was changed by others since; theirs stays")
 		return overtaken, nil
 	}
@@ -129,7 +132,7 @@ func (t *settling) foreignSwap(a *act, target *Node) (outcome, error) {
 	if !t.acting {
 		return intruded, nil
 	}
-	if !isOurs(target, a.step) {
+	if !t.isOurs(target, a.step) {
 		kept, err := t.h.s.keep(a.step.Slot)
 		t.conflict(a.step.Path, "others changed it while the change was made; another version of theirs is kept in the store as "+kept)
 		return unhappened, err
@@ -172,7 +175,7 @@ func (t *settling) findTake(ctx context.Context, a *act) (outcome, error) {
 		return unhappened, err
 	}
 	a.done = true
-	if pinned && (a.step.Inode == 0 || isOurs(in, a.step)) {
+	if pinned && (a.step.Inode == 0 || t.isOurs(in, a.step)) {
 		return happened, nil
 	}
 	t.conflict(a.step.Path, "others changed it at the last moment; theirs was put back")
@@ -187,7 +190,7 @@ func (t *settling) findMove(ctx context.Context, a *act) (outcome, error) {
 		return unhappened, err
 	}
 	defer closeNodes(from)
-	if isOurs(from, a.step) {
+	if t.isOurs(from, a.step) {
 		if slices.Contains(t.spots(a.index, a.step.To)[1:], spot{path: a.step.Path}) {
 			return neutral, nil // moved and moved back, or never moved: it is the same
 		}
@@ -201,7 +204,10 @@ func (t *settling) findMove(ctx context.Context, a *act) (outcome, error) {
 	if a.step.Inode == 0 {
 		return t.moveByHash(ctx, a, from, to)
 	}
-	if !isOurs(to, a.step) {
+	if !t.isOurs(to, a.step) && t.removedLater(a, t.spots(a.index, a.step.To)) {
+		return neutral, nil
+	}
+	if !t.isOurs(to, a.step) {
 		t.conflict(a.step.To, "it was changed by others since; theirs stays")
 		return overtaken, nil
 	}
@@ -262,16 +268,22 @@ func (t *settling) findMakeDir(a *act) (outcome, error) {
 			kind = n.Info.Kind
 		}
 	}
-	for _, s := range t.steps[a.index+1:] {
-		if s.Do == op.RemoveDir && !t.acting && slices.Contains(spots, spot{path: s.Path}) {
-			return neutral, nil // made and removed, or never made: it is the same
-		}
+	if t.removedLater(a, spots) {
+		return neutral, nil // made and removed, or never made: it is the same
 	}
 	if kind != op.Unknown && t.untouchedLater(a) {
 		t.conflict(a.step.Path, "a "+string(kind)+" stands there since")
 		return overtaken, nil
 	}
 	return unhappened, nil
+}
+
+// removedLater reports whether a later step removes the directory that a left at a spot,
+// so that its absence says nothing.
+func (t *settling) removedLater(a *act, spots []spot) bool {
+	return !t.acting && slices.ContainsFunc(t.steps[a.index+1:], func(s op.Step) bool {
+		return s.Do == op.RemoveDir && slices.Contains(spots, spot{path: s.Path})
+	})
 }
 
 func (t *settling) findRemoveDir(a *act) (outcome, error) {

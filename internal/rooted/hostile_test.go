@@ -137,6 +137,12 @@ func rounds(dir, manner, side string, n int) (c cell) {
 	}
 	defer g.close()
 	for i := range n {
+		if i == 0 {
+			if err := g.measure(); err != nil {
+				c.Bad = err.Error()
+				return c
+			}
+		}
 		if err := g.round(i, &c); err != nil {
 			c.Bad = fmt.Sprintf("round %d: %v", i, err)
 			return c
@@ -152,6 +158,7 @@ type game struct {
 	writer                  *exec.Cmd
 	tell                    io.WriteCloser
 	hear                    *bufio.Reader
+	took                    time.Duration // by one of our changes, about
 }
 
 func newGame(dir, manner, side string) (*game, error) {
@@ -190,13 +197,41 @@ func (g *game) ask(format string, args ...any) (string, error) {
 	return g.hear.ReadString('\n')
 }
 
-func (g *game) round(i int, c *cell) error {
-	base := bytes.Repeat([]byte("b"), 256)
+// measure times our change without a writer.
+func (g *game) measure() error {
+	const times = 8
+	for range times {
+		if err := g.reset(); err != nil {
+			return err
+		}
+		step, err := g.plan(0, base)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		if _, _, err := g.cas(step); err != nil {
+			return err
+		}
+		g.took += time.Since(began) / times
+		if err := g.sweep(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var base = bytes.Repeat([]byte("b"), 256)
+
+func (g *game) reset() error {
 	_ = os.Remove(g.file)
 	if err := os.WriteFile(g.file, base, 0o644); err != nil {
 		return err
 	}
-	if err := os.Chown(g.file, 1000, 1000); err != nil {
+	return os.Chown(g.file, 1000, 1000)
+}
+
+func (g *game) round(i int, c *cell) error {
+	if err := g.reset(); err != nil {
 		return err
 	}
 	if g.manner == "held" {
@@ -208,13 +243,13 @@ func (g *game) round(i int, c *cell) error {
 	if err != nil {
 		return err
 	}
-	const skews = 250
+	skews := max(250, 4*int(g.took.Microseconds())) // so that on a slow disk some writes come after ours
 	heard := make(chan string, 1)
 	go func() {
 		a, _ := g.ask("go %d %d", i, rand.IntN(skews))
 		heard <- a
 	}()
-	spin(time.Duration(rand.IntN(skews)) * time.Microsecond)
+	spin(time.Duration(rand.IntN(250)) * time.Microsecond)
 	weak, done, err := g.cas(step)
 	answer := <-heard
 	switch {

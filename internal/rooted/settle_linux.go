@@ -59,6 +59,7 @@ type settling struct {
 	steps     []op.Step
 	acting    bool // false: only looking, where later steps may have moved things on
 	conflicts []string
+	remade    map[op.Path]bool // directories made again on the way back: they stand for those recorded
 }
 
 // survey judges each step and changes nothing. A step that stands on one that did not
@@ -91,7 +92,7 @@ func (t *settling) baseless(i int, was []outcome) bool {
 // takeBack goes from the last step to the first, so that each one finds things where it
 // left them.
 func (t *settling) takeBack(ctx context.Context, was []outcome) error {
-	t.acting, t.conflicts = true, nil
+	t.acting, t.conflicts, t.remade = true, nil, map[op.Path]bool{}
 	for i := len(t.steps) - 1; i >= 0; i-- {
 		a := newAct(t.steps[i], i, false)
 		t.h.acts = append(t.h.acts, a) // Close gives its handles back
@@ -138,6 +139,9 @@ func (t *settling) undo(ctx context.Context, a *act) error {
 	note, err := t.h.back(ctx, a)
 	if note != "" {
 		t.conflicts = append(t.conflicts, note)
+	}
+	if err == nil {
+		t.remade[a.step.Path] = a.step.Do == op.RemoveDir || a.step.Do == op.Move && t.remade[a.step.To]
 	}
 	return err
 }
@@ -239,12 +243,12 @@ func (t *settling) ours(a *act, p op.Path) (*Node, error) {
 			closeNodes(first)
 			return nil, err
 		}
-		if isOurs(n, a.step) && i > 0 {
+		if t.isOurs(n, a.step) && i > 0 {
 			closeNodes(first)
 			return n, nil
 		}
 		if i == 0 {
-			if first = n; isOurs(n, a.step) {
+			if first = n; t.isOurs(n, a.step) {
 				return n, nil
 			}
 			continue

@@ -86,3 +86,55 @@ func TestSettleStepsOnSteps(t *testing.T) {
 		})
 	}
 }
+
+// A directory that was emptied, renamed and removed comes back with what was in it,
+// although it is another directory then: after a failure and after a crash.
+func TestDirectoryComesBack(t *testing.T) {
+	dir, absent := op.State{Kind: op.Directory, Mode: "0755"}, op.State{Kind: op.Absent}
+	list := func(b *bench) []op.Step {
+		b.write("ws/d/x", "x")
+		b.write("ws/d/y", "y")
+		x, y := b.state("d/x"), b.state("d/y")
+		return []op.Step{
+			{Do: op.Take, Path: "d/x", Slot: "x", Before: x, After: absent},
+			{Do: op.Move, Path: "d", To: "e", Before: op.State{Kind: op.Directory}, After: op.State{Kind: op.Directory}},
+			{Do: op.Move, Path: "e/y", To: "y", Before: y, After: y},
+			{Do: op.RemoveDir, Path: "e", Before: dir, After: absent},
+			b.place("last", "last", "last"),
+		}
+	}
+	for n := 2; ; n++ {
+		b := benchIn(t, fastDir(t), Options{})
+		steps := list(b)
+		start := b.tree()
+		rec, crashed, point, err := b.crashAt(n, steps, nil)
+		if !crashed {
+			must(t, err)
+			break
+		}
+		t.Run(fmt.Sprintf("crash %d %s", n, point), func(t *testing.T) {
+			a := b.again()
+			a.t = t
+			if got := a.settle(rec); len(got.Conflicts) > 0 || !got.Done && a.tree() != start {
+				t.Errorf("settled %+v:\n%s\nthe start was\n%s", got, a.tree(), start)
+			}
+		})
+	}
+	t.Run("failure", func(t *testing.T) {
+		b := benchIn(t, fastDir(t), Options{})
+		steps := list(b)
+		start, before := b.tree(), fds(t)
+		_, _, err := b.do(HoldOptions{Guard: func(p string) {
+			if p == "after rmdir" {
+				b.write("ws/last", "foreign")
+			}
+		}}, steps...)
+		wants(t, err, op.Stale)
+		if got := strings.Replace(b.tree(), "last file 0644  \"foreign\"\n", "", 1); got != start || op.AsError(err).Hint != "look again and decide anew" {
+			t.Errorf("%v\n%s\nthe start was\n%s", op.AsError(err).Hint, got, start)
+		}
+		if after := fds(t); after != before {
+			t.Errorf("handles: %d before, %d after", before, after)
+		}
+	})
+}

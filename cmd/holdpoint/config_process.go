@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"time"
+
+	"holdpoint/internal/flow"
+)
+
+// processFile is what the operator says about programs.
+type processFile struct {
+	Confinement string   `toml:"confinement"` // "" what can be had, "required", "off"
+	Env         []string `toml:"env"`         // names of the daemon's variables that programs may see
+	MaxTimeout  string   `toml:"max_timeout"` // "10m" when absent
+}
+
+func (p processFile) into(cfg *flow.Config) error {
+	switch p.Confinement {
+	case "", "required", "off":
+		cfg.Process.Confinement = p.Confinement
+	default:
+		return errors.New(`process.confinement must be "required", "off" or absent`)
+	}
+	cfg.Process.Env = p.Env
+	if p.MaxTimeout != "" {
+		d, err := time.ParseDuration(p.MaxTimeout)
+		if err != nil || d <= 0 {
+			return errors.New("process.max_timeout must be a time like 30m")
+		}
+		cfg.Process.MaxTimeout = d
+	}
+	return nil
+}
+
+// programs fills in what the environment says of programs: only the exact word switches
+// their approval off. The daemon's own files are hidden from them.
+func programs(cfg *flow.Config, s setup) {
+	for _, name := range []string{"HOLDPOINT_PROCESS_APPROVAL_DISABLED", "CHENG_WORKSPACE_PROCESS_APPROVAL_DISABLED"} {
+		switch s.env(name) {
+		case "":
+		case "true":
+			cfg.Process.ApprovalDisabled = true
+			s.warn(name + " is true: PROGRAMS RUN WITHOUT ASKING ANYBODY, for this whole deployment")
+		default:
+			s.warn(name + " is set, but not to the exact word true: programs still wait for a person")
+		}
+	}
+	if cfg.Process.Confinement == "off" {
+		s.warn("process.confinement is off: programs run unconfined")
+	}
+	config, _ := configPath(s.config, s.env)
+	for _, p := range []string{config, s.env("HOLDPOINT_TRUSTED_AUTOMATION_POLICY_FILE"), s.env("CHENG_TRUSTED_AUTOMATION_POLICY_FILE"), s.env("HOLDPOINT_SOCKET"), s.socket} {
+		if filepath.IsAbs(p) {
+			cfg.Process.Hide = append(cfg.Process.Hide, p)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/creack/pty"
+)
+
+// terminal is a program on a terminal of its own; what it draws is collected.
+type terminal struct {
+	t    testing.TB
+	file *os.File
+	mu   sync.Mutex // guards out
+	out  []byte
+}
+
+func (d *daemon) terminal(args ...string) *terminal {
+	d.t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(d.environ(), "TERM=xterm-256color")
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 110})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	v := &terminal{t: d.t, file: f}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b := make([]byte, 8192)
+		for {
+			n, err := f.Read(b)
+			v.mu.Lock()
+			v.out = append(v.out, b[:n]...)
+			v.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}()
+	d.t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		f.Close()
+		<-done
+	})
+	return v
+}
+
+func (v *terminal) text() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return ansi.Strip(string(v.out))
+}
+
+// shows waits until a text was drawn since the last keys.
+func (v *terminal) shows(want string) {
+	v.t.Helper()
+	for end := time.Now().Add(15 * time.Second); !strings.Contains(v.text(), want); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			v.t.Fatalf("the terminal does not show %q:\n%s", want, v.text())
+		}
+	}
+}
+
+// press forgets what was drawn, and types.
+func (v *terminal) press(keys string) {
+	v.t.Helper()
+	v.mu.Lock()
+	v.out = nil
+	v.mu.Unlock()
+	if _, err := v.file.WriteString(keys); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// TestScreen drives the terminal review on a terminal.
+func TestScreen(t *testing.T) {
+	d := start(t)
+	write(t, filepath.Join(d.Root, "one.txt"), "first line\n")
+	write(t, filepath.Join(d.Root, "two\u202e\u200b.txt"), "x\n")
+	_, one := d.http("POST", "/v1/call", d.Agent, M{"op": "delete_file", "args": M{"path": "one.txt"}, "intent": "tidy \x1b[2J\u202e up"})
+	two := must(t, d.call("delete_file", M{"path": "two\u202e\u200b.txt"}), "review")
+	v := d.terminal("review")
+	t.Run("I87 (part), I91 (part) list, card and diff; no single key approves what destroys", func(t *testing.T) {
+		v.shows("Waiting for a person: 2")
+		v.shows("one.txt")
+		v.press("\r")
+		v.shows("they asked")
+		v.shows("-first line")
+		v.press("a")
+		v.shows("Type yes and Enter")
+		v.press("\r")
+		v.shows("takes the word yes")
+		if !there(filepath.Join(d.Root, "one.txt")) {
+			t.Fatal("two keys deleted the file")
+		}
+		v.press("a")
+		v.shows("Type yes and Enter")
+		v.press("yes\r")
+		v.shows("Approved and done: Delete 1 file")
+		if there(filepath.Join(d.Root, "one.txt")) || d.state(text(one, "approval", "id")) != "executed" {
+			t.Error("it did not run")
+		}
+	})
+	t.Run("S65 (part), S66 (part) hostile names and intents are spelled out on the screen", func(t *testing.T) {
+		v.press("\r")
+		v.shows(`two\u{202E}\u{200B}.txt`)
+		noHidden(t, "the terminal", strings.ReplaceAll(v.text(), "\r", ""))
+	})
+	t.Run("X36 (part) reject with words", func(t *testing.T) {
+		v.press("r")
+		v.shows("Words for the agent")
+		v.press("not this one\r")
+		v.shows("Rejected: Delete 1 file")
+		_, row := d.http("GET", "/v1/approvals/"+text(two, "approval", "id"), d.Agent, nil)
+		if text(row, "state") != "rejected" || text(row, "note") != "not this one" {
+			t.Errorf("got %v", row)
+		}
+	})
+	t.Run("a new card appears by itself", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, "late.txt"), "x\n")
+		v.press("")
+		must(t, d.call("delete_file", M{"path": "late.txt"}), "review")
+		v.shows("late.txt")
+	})
+	t.Run("undo from the history", func(t *testing.T) {
+		v.press("h")
+		v.shows("newest first")
+		v.shows("delete_file")
+		v.press("\r")
+		v.shows("one.txt")
+		v.press("u")
+		v.shows("Put it back as it was?")
+		v.press("yes\r")
+		v.shows("Undone: op_")
+		if read(t, filepath.Join(d.Root, "one.txt")) != "first line\n" {
+			t.Error("it is not back")
+		}
+	})
+	t.Run("q leaves, and the terminal is as before", func(t *testing.T) {
+		v.press("q")
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			v.mu.Lock()
+			out := string(v.out)
+			v.mu.Unlock()
+			if strings.Contains(out, "\x1b[?1049l") {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the other screen was not left: %q", out)
+			}
+		}
+	})
+}

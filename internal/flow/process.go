@@ -1,0 +1,489 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"holdpoint/fileops"
+	"holdpoint/internal/rooted"
+	"holdpoint/op"
+	"holdpoint/preflight"
+	"holdpoint/shellexec"
+)
+
+// ProcessConfig is what the operator says about programs.
+type ProcessConfig struct {
+	ApprovalDisabled bool          // for the whole deployment: no person is asked
+	Confinement      string        // "" puts up what can be had, "required" runs nothing without all of it, "off" none
+	Env              []string      // names of the daemon's variables that programs may see
+	MaxTimeout       time.Duration // 10 minutes where zero
+	Hide             []string      // further places of the daemon that no program may see
+}
+
+// processes is what the engine keeps of programs.
+type processes struct {
+	mu     sync.Mutex                   // guards levels
+	levels map[string][]shellexec.Level // by root, found once
+	ctx    context.Context              // of all that runs; nil before the first
+	stop   context.CancelFunc
+}
+
+// running gives the context under which programs run: not that of whoever waits for one.
+func (p *processes) running() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx == nil {
+		p.ctx, p.stop = context.WithCancel(context.Background())
+	}
+	return p.ctx
+}
+
+// StopProcesses ends all that runs, and lets nothing new start.
+func (e *Engine) StopProcesses() {
+	e.procs.running()
+	e.procs.stop()
+}
+
+// process is a looked-at program: all that its start needs, held open.
+type process struct {
+	run      *op.Run
+	argv     []string // as executed, the interpreter of a script first
+	dir      string   // absolute
+	program  *shellexec.Program
+	reading  shellexec.Reading
+	env      []string // what the call adds
+	levels   []shellexec.Level
+	timeout  time.Duration
+	stat     map[op.Path]rooted.Info // of the root before; nil where there are too many names
+	readOnly []string
+	unmarked int // protected names that are too many to be mounted
+}
+
+const (
+	maxWords    = 4096
+	maxArgv     = 128 << 10 // what one word may have on Linux
+	maxManifest = 200_000
+	maxMounts   = 512
+)
+
+// lookProcess sees what a program would run as and on: directory, program, the scripts
+// and build files that it is known to read. All of it is pinned.
+func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
+	run := op.RunOf(c.args)
+	p := &process{run: run}
+	if c.req.DryRun {
+		return op.Fail(op.RehearsalUnsupported, "a program cannot be rehearsed yet").In("dry_run").Do("preflight shows what it is; the call itself waits for a person")
+	}
+	if a, ok := c.args.(*op.ShellArgs); ok && a.Pty {
+		return op.Fail(op.NotAvailable, "interactive sessions are not built yet").In("args.pty")
+	} else if ok && a.Background {
+		return op.Fail(op.NotAvailable, "running in the background is not built yet").In("args.background").Do("run it with a timeout_ms that is long enough")
+	}
+	asked, err := p.words()
+	if err != nil {
+		return err
+	}
+	if p.env, err = shellexec.Extra(run.Env); err != nil {
+		return err
+	}
+	if err := e.timeLimit(c, p, asked); err != nil {
+		return err
+	}
+	if err := e.see(ctx, c, []op.Subject{{Arg: "cwd", Asked: orDot(run.Cwd), Role: op.RoleSource, Follow: true}}, preflight.Shallow); err != nil {
+		return err
+	}
+	here := c.facts.Targets[0]
+	if here.Kind != op.Directory {
+		err := op.Fail(op.NotADirectory, "the working directory is "+string(here.Kind)).At(here.Path).In("args.cwd")
+		if here.Kind == op.Absent {
+			err.Code, err.Message = op.NotFound, "the working directory does not exist"
+		}
+		return err
+	}
+	p.dir = filepath.Join(c.ws.Root.Dir(), filepath.FromSlash(string(here.Path)))
+	c.also = append(c.also, p.close)
+	if err := e.resolve(ctx, c, p, asked); err != nil {
+		return err
+	}
+	if err := e.confinement(ctx, c, p); err != nil {
+		return err
+	}
+	if err := e.manifest(ctx, c, p); err != nil {
+		return err
+	}
+	c.process, c.facts.ProcessTier = p, p.reading.Tier
+	c.facts.Planned, c.facts.Mutates = true, true
+	c.plan = &fileops.Plan{Title: p.title(c), Lines: e.processLines(ctx, c, p)}
+	if hidden(run.Script + strings.Join(asked, "")) {
+		c.warnings = append(c.warnings, op.Warning{Code: "hidden_characters", Message: "the command holds characters that do not show"})
+	}
+	return nil
+}
+
+func (p *process) close() {
+	if p.program != nil {
+		p.program.Close()
+	}
+}
+
+func orDot(s string) string {
+	if s == "" {
+		return "."
+	}
+	return s
+}
+
+// words checks and reads the command, and gives its argv as asked.
+func (p *process) words() ([]string, error) {
+	r := p.run
+	switch {
+	case (r.Command == "") == (r.Script == ""):
+		return nil, op.Fail(op.BadRequest, "give command, or script, and not both").In("args.command")
+	case r.Script != "" && len(r.Args) > 0:
+		return nil, op.Fail(op.BadRequest, "args go with command; a script takes none").In("args.args")
+	case len(r.Script) > shellexec.MaxScript:
+		return nil, op.Fail(op.TooLarge, "the script is longer than 64 KiB").In("args.script").Do("write it to a file and run that")
+	case len(r.Args) > maxWords:
+		return nil, op.Fail(op.TooLarge, "more than 4,096 words").In("args.args")
+	}
+	size := len(r.Command)
+	for _, a := range r.Args {
+		size += len(a)
+	}
+	if size > maxArgv {
+		return nil, op.Fail(op.TooLarge, "the words are longer than 128 KiB").In("args.args")
+	}
+	if strings.ContainsRune(r.Command+r.Script+strings.Join(r.Args, ""), 0) {
+		return nil, op.Fail(op.BadRequest, "a command holds no NUL byte").In("args.command")
+	}
+	if r.Script != "" {
+		p.reading = shellexec.ReadScript(r.Script)
+		return []string{"sh", "-c", r.Script}, nil
+	}
+	argv := append([]string{r.Command}, r.Args...)
+	p.reading = shellexec.ReadArgv(argv)
+	return argv, nil
+}
+
+// timeLimit sets the deadline; an interpreter that waits for typing gets a short one.
+func (e *Engine) timeLimit(c *call, p *process, asked []string) error {
+	longest := e.cfg.Process.MaxTimeout
+	if longest == 0 {
+		longest = 10 * time.Minute
+	}
+	p.timeout = time.Minute
+	switch {
+	case c.req.Op == op.WorkspaceTests:
+		p.timeout = 5 * time.Minute
+	case p.reading.Interactive:
+		p.timeout = 30 * time.Second
+	}
+	if p.run.TimeoutMS != nil {
+		p.timeout = time.Duration(*p.run.TimeoutMS) * time.Millisecond
+		if p.timeout > longest {
+			return op.Fail(op.BadRequest, "timeout_ms is at most "+longest.String()+" here").In("args.timeout_ms")
+		}
+	}
+	p.timeout = min(p.timeout, longest)
+	return nil
+}
+
+// resolve finds the program, and puts it and what it is known to read among the targets.
+func (e *Engine) resolve(ctx context.Context, c *call, p *process, asked []string) error {
+	search := e.search()
+	if p.run.Script != "" {
+		if _, err := shellexec.Find("bash", search, p.dir); err == nil {
+			asked = []string{"bash", "--noprofile", "--norc", "-c", p.run.Script}
+		}
+	}
+	prog, err := e.program(ctx, c, p, asked[0], search)
+	if err != nil {
+		return err
+	}
+	p.argv, p.program = asked, prog
+	if prog.Through != "" { // a script: what runs is its interpreter, and both are pinned
+		interpreter, err := e.program(ctx, c, p, prog.Through, search)
+		prog.Close()
+		if p.program = interpreter; err != nil {
+			return err
+		}
+		argv := []string{prog.Through}
+		if prog.Option != "" {
+			argv = append(argv, prog.Option)
+		}
+		p.argv = append(append(argv, prog.Path), asked[1:]...)
+		if interpreter.Through != "" {
+			return op.Fail(op.SpawnFailed, "the interpreter of this script is a script itself").In("args.command")
+		}
+	}
+	seen := map[string]bool{asked[0]: true}
+	for _, cmd := range p.reading.Commands {
+		if len(cmd.Words) == 0 || len(seen) > 32 {
+			continue
+		}
+		if name := cmd.Words[0]; !seen[name] {
+			seen[name] = true
+			// A builtin or a function of the script is no file; what runs it is pinned.
+			if more, err := e.program(ctx, c, p, name, search); err == nil {
+				more.Close()
+			}
+		}
+		e.reads(ctx, c, p, cmd.Words)
+	}
+	return nil
+}
+
+// program opens one program and adds it to the targets. One that lies in the root is
+// opened through the root's handle.
+func (e *Engine) program(ctx context.Context, c *call, p *process, name, search string) (*shellexec.Program, error) {
+	at, err := shellexec.Find(name, search, p.dir)
+	if err != nil {
+		return nil, err
+	}
+	if rel, ok := c.inside(at); ok {
+		n := e.target(ctx, c, rel)
+		if n == nil || n.Info.Kind != op.File {
+			return nil, op.Fail(op.SpawnFailed, "the program cannot be opened in the workspace").At(rel).In("args.command")
+		}
+		f, err := n.Open()
+		if err != nil {
+			return nil, err
+		}
+		return shellexec.Take(name, at, f)
+	}
+	prog, err := shellexec.Open(name, at)
+	if err != nil {
+		return nil, err
+	}
+	c.pin(op.Target{Path: op.Path(prog.Path), Asked: name, Role: op.RoleSource, Kind: op.File, Exists: true, Hash: prog.Digest})
+	return prog, nil
+}
+
+// inside gives a path relative to the root, where it lies in it.
+func (c *call) inside(abs string) (op.Path, bool) {
+	rel, err := filepath.Rel(c.ws.Root.Dir(), abs)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+		return "", false
+	}
+	return op.Path(filepath.ToSlash(rel)), true
+}
+
+func (c *call) pin(t op.Target) {
+	for _, old := range c.facts.Targets {
+		if old.Path == t.Path {
+			return
+		}
+	}
+	c.facts.Targets = append(c.facts.Targets, t)
+}
+
+// target looks at one more path of the root, pins what is there and keeps its node open;
+// nil when it cannot be looked at.
+func (e *Engine) target(ctx context.Context, c *call, rel op.Path) *rooted.Node {
+	sight, err := preflight.Look(ctx, c.ws.Root, c.ws, []op.Subject{{Arg: "args", Asked: op.Escape(string(rel)), Role: op.RoleSource, Follow: true}}, preflight.Shallow)
+	if err != nil {
+		return nil
+	}
+	c.also = append(c.also, sight.Close)
+	t := sight.Targets[0]
+	c.pin(t)
+	return sight.Nodes[0]
+}
+
+// buildFiles are what a program of a name is known to read in its directory. Those that
+// are absent are pinned as absent: one that appears would change what runs.
+var buildFiles = map[string][]string{
+	"make": {"GNUmakefile", "makefile", "Makefile"}, "gmake": {"GNUmakefile", "makefile", "Makefile"}, "npm": {"package.json"}, "npx": {"package.json"}, "yarn": {"package.json"},
+	"pnpm": {"package.json"}, "bun": {"package.json"}, "cargo": {"Cargo.toml", "build.rs"}, "go": {"go.mod"}, "pytest": {"pyproject.toml", "pytest.ini", "conftest.py", "setup.cfg"},
+	"just": {"justfile"}, "rake": {"Rakefile"}, "tox": {"tox.ini"}, "gradle": {"build.gradle"}, "mvn": {"pom.xml"},
+}
+
+// reads pins the files that a command names by its words, and those it is known to read.
+func (e *Engine) reads(ctx context.Context, c *call, p *process, words []string) {
+	at, ok := c.inside(p.dir)
+	if !ok {
+		return
+	}
+	for _, name := range buildFiles[path.Base(words[0])] {
+		e.target(ctx, c, op.Path(path.Join(string(at), name)))
+	}
+	for i, w := range words {
+		if i == 0 && !strings.Contains(w, "/") || i > 64 || w == "" || strings.HasPrefix(w, "-") || len(w) > 4096 {
+			continue
+		}
+		full := w
+		if !filepath.IsAbs(w) {
+			full = filepath.Join(p.dir, w)
+		}
+		rel, ok := c.inside(full)
+		if !ok {
+			continue
+		}
+		n, err := c.ws.Root.Look(ctx, rel, true)
+		if err != nil {
+			continue
+		}
+		file := n.Info.Kind == op.File
+		n.Close()
+		if file {
+			e.target(ctx, c, rel)
+		}
+	}
+}
+
+// search is the search path of programs.
+func (e *Engine) search() string {
+	return shellexec.Search(os.Getenv("PATH"), func(dir string) bool {
+		e.mu.RLock()
+		defer e.mu.RUnlock()
+		for _, w := range e.roots {
+			if w.Root.Holds(dir) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// confinement finds out, once for a root, what this machine gives.
+func (e *Engine) confinement(ctx context.Context, c *call, p *process) error {
+	if e.cfg.Process.Confinement == "off" {
+		return nil
+	}
+	e.procs.mu.Lock()
+	defer e.procs.mu.Unlock()
+	levels, known := e.procs.levels[c.ws.Key]
+	if !known {
+		spec, err := e.spot(c)
+		if err != nil {
+			return err
+		}
+		if levels, err = shellexec.Probe(context.WithoutCancel(ctx), spec); err != nil {
+			return err
+		}
+		if e.procs.levels == nil {
+			e.procs.levels = map[string][]shellexec.Level{}
+		}
+		e.procs.levels[c.ws.Key] = levels
+	}
+	for _, l := range levels {
+		if l.Name == shellexec.LevelNet && p.run.Network {
+			continue
+		}
+		p.levels = append(p.levels, l)
+		if !l.On && e.cfg.Process.Confinement == "required" {
+			return op.Fail(op.SandboxUnavailable, "the operator requires confinement, and "+l.Name+" cannot be had here: "+l.Detail).Do("nothing was run; ask the operator")
+		}
+	}
+	return nil
+}
+
+// spot is the part of a spec that depends on the root alone.
+func (e *Engine) spot(c *call) (shellexec.Spec, error) {
+	n, err := c.ws.Root.Look(context.Background(), ".", false)
+	if err != nil {
+		return shellexec.Spec{}, err
+	}
+	defer n.Close()
+	hide := append([]string{e.jrn.Dir()}, e.cfg.Process.Hide...)
+	for _, w := range []string{filepath.Join(c.ws.Root.Dir(), storeName), filepath.Join(filepath.Dir(c.ws.Root.Dir()), ".holdpoint-store-"+c.ws.Key[:12])} {
+		hide = append(hide, w)
+	}
+	return shellexec.Spec{Root: c.ws.Root.Dir(), RootDev: n.Info.Dev, RootIno: n.Info.Ino, Dir: c.ws.Root.Dir(), Hide: hide}, nil
+}
+
+var errEnough = errors.New("more names than are compared")
+
+// manifest takes the stats of all names, to tell afterwards what changed, and finds the
+// protected ones that are to be held read-only.
+func (e *Engine) manifest(ctx context.Context, c *call, p *process) error {
+	mounts := on(p.levels, shellexec.LevelMarks)
+	list, err := c.ws.stats(ctx, func(at op.Path, dir bool) bool {
+		if p.run.WriteProtected || !mounts {
+			return false
+		}
+		if by, _ := c.ws.Protected(at, dir); by == "" {
+			return false
+		}
+		if len(p.readOnly) >= maxMounts {
+			p.unmarked++
+			return false
+		}
+		p.readOnly = append(p.readOnly, string(at))
+		return true
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	p.stat = list
+	return err
+}
+
+func on(levels []shellexec.Level, name string) bool {
+	for _, l := range levels {
+		if l.Name == name {
+			return l.On
+		}
+	}
+	return false
+}
+
+// stats lists all that stands in the root. What held answers true for is taken with its
+// own name only: nothing below it can change.
+func (w *Workspace) stats(ctx context.Context, held func(p op.Path, dir bool) bool) (map[op.Path]rooted.Info, error) {
+	n, err := w.Root.Look(ctx, ".", false)
+	if err != nil {
+		return nil, err
+	}
+	defer n.Close()
+	out := map[op.Path]rooted.Info{}
+	err = n.Tree(ctx, func(p op.Path, info rooted.Info, _ func() (*rooted.Node, error)) error {
+		if p == storeName {
+			return fs.SkipDir
+		}
+		if len(out) >= maxManifest {
+			return errEnough
+		}
+		out[p] = info
+		if held(p, info.Kind == op.Directory) && info.Kind == op.Directory {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if errors.Is(err, op.CrossesMount) {
+		return nil, errEnough // what lies on another file system cannot be compared here
+	}
+	return out, err
+}
+
+func (p *process) title(c *call) string {
+	what := "Run a script"
+	if p.run.Script == "" {
+		what = "Run " + op.Visible(path.Base(p.run.Command), false)
+	}
+	if c.req.Op == op.WorkspaceTests {
+		what = "Run tests: " + strings.TrimPrefix(what, "Run ")
+	}
+	return fmt.Sprintf("%s (%s)", what, leading(p.reading.Tier))
+}
+
+// leading: running anything is T3 at least.
+func leading(t op.Tier) op.Tier {
+	if t.Rank() < op.T3.Rank() {
+		return op.T3
+	}
+	return t
+}
+
+func isProcess(name op.Name) bool {
+	spec, known := op.Lookup(name)
+	return known && spec.Class == op.Process
+}

@@ -1,0 +1,204 @@
+package flow
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"holdpoint/internal/rooted"
+	"holdpoint/op"
+	"holdpoint/shellexec"
+)
+
+// performProcess runs what was looked at, once, and tells what came of it. Who waits for
+// the answer may go away; the program runs to its end or its deadline all the same.
+func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, approval op.ID) op.Reply {
+	if err := e.log.Ready(); err != nil {
+		return e.fail(c, d, err)
+	}
+	p := c.process
+	spec, err := e.spot(c)
+	if err != nil {
+		return e.fail(c, d, err)
+	}
+	id := e.jrn.NewID("run_")
+	spec.Program, spec.Argv, spec.Dir, spec.Timeout, spec.Network = p.program.File, p.argv, p.dir, p.timeout, p.run.Network
+	spec.Confined, spec.ReadOnly = e.cfg.Process.Confinement != "off", p.readOnly
+	private := shellexec.Private
+	spec.Env = shellexec.Environ(os.Getenv, e.cfg.Process.Env, p.env, e.search(), private)
+	for _, l := range p.levels {
+		if l.On {
+			spec.Needs = append(spec.Needs, l.Name)
+		}
+	}
+	if a, ok := c.args.(*op.ShellArgs); ok {
+		spec.Stdin = []byte(a.Stdin)
+	}
+	if spec.Spill, err = e.spillDir(c.by.Token); err != nil {
+		return e.fail(c, d, err)
+	}
+	spec.Name = string(id)
+	if approval == "" { // no row tells of it if this daemon ends now
+		e.record(c, d, "started", "", id, false)
+	}
+	res, err := shellexec.Run(e.procs.running(), spec)
+	if err != nil {
+		return e.fail(c, d, err)
+	}
+	if res.Termination == shellexec.NoSandbox {
+		return e.fail(c, d, op.Fail(op.SandboxUnavailable, "the confinement that the card named cannot be had any more: "+res.Failure).Do("nothing was run; ask again"))
+	}
+	if res.Termination == shellexec.SpawnFailed {
+		return e.fail(c, d, op.Fail(op.SpawnFailed, res.Failure).Do("nothing was run"))
+	}
+	return e.ran(context.WithoutCancel(ctx), c, d, approval, id, res)
+}
+
+// ran words how a program ended.
+func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, approval, id op.ID, res shellexec.Result) op.Reply {
+	r := e.reply(c, op.Done, d)
+	r.EffectsExecuted = true
+	result := map[string]any{"run_id": id, "exit_code": res.Exit, "signal": res.Signal, "termination": res.Termination, "duration_ms": res.Took.Milliseconds(),
+		"truncated": res.Stdout.Cut || res.Stderr.Cut, "total_bytes": res.Stdout.Total + res.Stderr.Total, "leftovers": res.Leftovers,
+		"confinement": confinementOf(res.Levels)}
+	shown(result, "stdout", res.Stdout)
+	shown(result, "stderr", res.Stderr)
+	if c.req.Op == op.WorkspaceTests {
+		if passed, failed, known := shellexec.Counts(e.whole(c.by.Token, res.Stdout) + "\n" + e.whole(c.by.Token, res.Stderr)); known {
+			result["passed"], result["failed"] = passed, failed
+		}
+	}
+	r.Result = result
+	outcome := "done"
+	switch {
+	case len(res.Survivors) > 0:
+		outcome, r.Status = string(op.DescendantsSurvived), op.Failed
+		r.Error = op.Fail(op.DescendantsSurvived, "these could not be ended: "+strings.Join(res.Survivors, ", ")).Do("a person must end them on the machine")
+	case res.Termination == shellexec.TimedOut:
+		outcome, r.Status = string(op.TimedOut), op.Failed
+		r.Error = op.Fail(op.TimedOut, fmt.Sprintf("it did not end within %s and was ended, with all that it started", c.process.timeout)).Do("give a longer timeout_ms, or do less at once")
+	case res.Termination == shellexec.Cancelled:
+		outcome, r.Status = string(op.Cancelled), op.Failed
+		r.Error = op.Fail(op.Cancelled, "it was ended before it was done, with all that it started")
+	}
+	if r.Error != nil {
+		r.Error.Retry = "corrected"
+	}
+	e.changes(ctx, c, &r)
+	e.record(c, d, outcome, approval, id, false)
+	e.publish("process.ended", c, map[string]any{"run_id": id, "op": c.req.Op, "termination": res.Termination})
+	return r
+}
+
+// shown puts one stream into a result: all of it, or head and tail with what is between.
+func shown(result map[string]any, name string, s shellexec.Stream) {
+	b := s.Head
+	if s.Cut {
+		b = fmt.Appendf(slices.Clone(b), "\n... %d bytes are left out here; output %s of this run has them ...\n", s.Total-int64(len(s.Head)+len(s.Tail)), name)
+		result[name+"_bytes"] = s.Total
+	}
+	b = append(slices.Clone(b), s.Tail...)
+	if s.Lost > 0 {
+		result[name+"_lost"] = s.Lost
+	}
+	if !utf8.Valid(b) {
+		result[name+"_base64"] = base64.StdEncoding.EncodeToString(b)
+	}
+	result[name] = strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+func confinementOf(levels []shellexec.Level) map[string]any {
+	word, some := "full", false
+	for _, l := range levels {
+		if l.On {
+			some = true
+		} else {
+			word = "partial"
+		}
+	}
+	if !some {
+		word = "none"
+	}
+	if levels == nil {
+		levels = []shellexec.Level{}
+	}
+	return map[string]any{"level": word, "levels": levels}
+}
+
+const maxChanges = 1000
+
+// changes compares the root with what it was, name by name. It tells that something
+// changed, not what of it, and none of it can be taken back.
+func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) {
+	warn := func(code, format string, a ...any) {
+		r.Warnings = append(r.Warnings, op.Warning{Code: code, Message: fmt.Sprintf(format, a...)})
+	}
+	if c.process.stat == nil {
+		warn("effects_unknown", "too much stands in the root to tell what changed")
+		return
+	}
+	held := map[op.Path]bool{}
+	for _, p := range c.process.readOnly {
+		held[op.Path(p)] = true
+	}
+	now, err := c.ws.stats(ctx, func(p op.Path, _ bool) bool { return held[p] })
+	if err != nil {
+		warn("effects_unknown", "what changed could not be found out: %v", err)
+		return
+	}
+	more := 0
+	add := func(p op.Path, change string, before, after rooted.Info) {
+		if by, _ := c.ws.Protected(p, after.Kind == op.Directory || before.Kind == op.Directory); by != "" {
+			warn("protected_changed", "%s, which %s protects, was %s", op.Escape(string(p)), by, change)
+		}
+		if len(r.Effects) >= maxChanges {
+			more++
+			return
+		}
+		r.Effects = append(r.Effects, op.Effect{Path: p, Change: change, Before: stateOf(before), After: stateOf(after)})
+	}
+	for p, was := range c.process.stat {
+		is, there := now[p]
+		switch {
+		case !there:
+			add(p, "deleted", was, rooted.Info{Kind: op.Absent})
+		case was.Kind != is.Kind, was.Kind == op.Directory && was.Mode != is.Mode,
+			was.Kind != op.Directory && (was.Ino != is.Ino || was.Size != is.Size || was.Mode != is.Mode || !was.Mtime.Equal(is.Mtime) || !was.Ctime.Equal(is.Ctime)):
+			add(p, "modified", was, is)
+		}
+	}
+	for p, is := range now {
+		if _, there := c.process.stat[p]; !there {
+			add(p, "created", rooted.Info{Kind: op.Absent}, is)
+		}
+	}
+	slices.SortFunc(r.Effects, func(a, b op.Effect) int { return strings.Compare(string(a.Path), string(b.Path)) })
+	if more > 0 {
+		warn("effects_cut", "%d more paths changed", more)
+	}
+	if len(r.Effects) > 0 {
+		warn("not_undoable", "what a program changed cannot be taken back yet")
+	}
+}
+
+func stateOf(i rooted.Info) op.State {
+	s := op.State{Kind: i.Kind}
+	if i.Kind != op.Absent {
+		s.Size, s.Mode, s.Target = i.Size, i.ModeString(), i.Target
+	}
+	return s
+}
+
+// spillDir is where long output of one token's programs lies; no other token reads it.
+func (e *Engine) spillDir(token op.ID) (string, error) {
+	dir := filepath.Join(e.jrn.Dir(), "output", string(token))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", op.Fail(op.IOError, "there is no place for long output").Because(err)
+	}
+	return dir, nil
+}

@@ -1,0 +1,102 @@
+package shellexec
+
+import (
+	"os"
+	"time"
+)
+
+// Level is one part of the confinement: had or not, and if not why.
+type Level struct {
+	Name   string `json:"name"`
+	On     bool   `json:"on"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// The levels, in the order in which they are put up.
+const (
+	LevelUser    = "user_namespace"
+	LevelPid     = "pid_namespace"
+	LevelIPC     = "ipc_namespace"
+	LevelNet     = "network_off"
+	LevelMounts  = "mounts" // outside read-only, private temp, runtime directories and state hidden
+	LevelProc    = "private_proc"
+	LevelCount   = "process_limit"
+	LevelMarks   = "protected_read_only"
+	LevelAccess  = "landlock"
+	LevelSyscall = "seccomp"
+)
+
+// Spec is one run. All of it is decided before; nothing in it comes from the program.
+type Spec struct {
+	Program *os.File // what was hashed; it is executed by this handle, not by name
+	Argv    []string
+	Env     []string
+	Root    string // canonical directory that may be written
+	RootDev uint64 // what the directory must still be
+	RootIno uint64
+	Dir     string // working directory, in Root
+	Stdin   []byte
+	Timeout time.Duration
+
+	Confined bool     // false: the operator runs without
+	Needs    []string // levels without which it must not start: those that the card named
+	Network  bool
+	Hide     []string // the daemon's own places, hidden wherever they lie
+	ReadOnly []string // names in Root, relative, that stay read-only
+	Probe    bool     // put everything up, report it, and start nothing
+
+	Spill string                        // directory for output that is long; empty keeps head and tail only
+	Name  string                        // beginning of the spill files' names
+	Live  func(stream string, b []byte) // may be nil; must not keep b
+}
+
+// Result is how a run ended.
+type Result struct {
+	Exit        *int   // nil when it did not exit by itself
+	Signal      string // that ended it
+	Termination string // exited, signalled, timed_out, cancelled, spawn_failed
+	Failure     string // of spawn_failed: why
+	Stdout      Stream
+	Stderr      Stream
+	Levels      []Level
+	Leftovers   int      // processes that it left behind and that were ended with it
+	Survivors   []string // what could not be ended, by id and name
+	Took        time.Duration
+}
+
+// How a run ends.
+const (
+	Exited      = "exited"
+	Signalled   = "signalled"
+	TimedOut    = "timed_out"
+	Cancelled   = "cancelled"
+	SpawnFailed = "spawn_failed"
+	NoSandbox   = "sandbox_unavailable" // a level that was promised could not be had; nothing was started
+)
+
+// Private is the temporary directory that a confined process has for itself.
+const Private = "/tmp"
+
+// order is what the helper process is told.
+type order struct {
+	Argv, Env                       []string
+	Root, Dir                       string
+	RootDev, RootIno                uint64
+	Confined, Namespaces, Network   bool
+	Probe                           bool
+	Needs, Hide, ReadOnly, Runtimes []string
+}
+
+// started and ended are what it answers.
+type started struct {
+	Levels  []Level `json:"levels"`
+	Failure string  `json:"failure,omitempty"`
+	Missing string  `json:"missing,omitempty"` // a level of Needs that could not be had
+}
+
+type ended struct {
+	Exit      int      `json:"exit"`
+	Signal    string   `json:"signal,omitempty"`
+	Left      int      `json:"left"`
+	Survivors []string `json:"survivors,omitempty"`
+}
