@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp requirements bench-quick
+.PHONY: help build run test test-mcp requirements bench-quick bench-reads
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -27,6 +27,9 @@ test: build ## vet, format, floors, all tests with the race detector
 requirements: ## which requirement ids a test covers, which do not apply, which are open
 	@$(GO) run ./internal/requirements
 
+shots: ## pictures of the review page at 1280 and 390 pixels, light and dark, into docs/shots (needs Chromium)
+	HOLDPOINT_SHOTS="$(CURDIR)/docs/shots" $(GO) test -count=1 -run 'TestShots$$' ./internal/e2e
+
 PEERS := .bench/peers
 FS_SERVER := $(PEERS)/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js
 
@@ -36,6 +39,12 @@ $(FS_SERVER):
 
 bench-quick: build $(FS_SERVER) ## six rows beside the reference file server and the raw limits (under 3 minutes)
 	$(GO) run ./bench/quick -holdpoint $(BIN) -fs $(FS_SERVER) -out bench/results/quick.jsonl
+
+READS ?= /var/tmp/holdpoint-reads
+
+bench-reads: ## search, trees and hashing beside rg, fd, find and b3sum, as ratios (1.3 GiB in READS, kept; Debian: ripgrep fd-find b3sum)
+	mkdir -p "$(READS)"
+	$(GO) run ./bench/reads -dir "$(READS)"
 
 MCP_CLIENTS := .bench/mcp-clients
 

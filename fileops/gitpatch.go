@@ -53,7 +53,7 @@ func writeChange(out *bytes.Buffer, c FileChange) {
 	case c.OldMode != c.NewMode:
 		fmt.Fprintf(out, "old mode %s\nnew mode %s\n", c.OldMode, c.NewMode)
 	}
-	binary := !textual(c.Old) || !textual(c.New)
+	binary := !patchText(c.Old) || !patchText(c.New)
 	switch {
 	case same && !(binary && (c.OldMode == "" || c.NewMode == "")):
 	case binary:
@@ -67,7 +67,7 @@ func writeChange(out *bytes.Buffer, c FileChange) {
 	}
 }
 
-func textual(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
+func patchText(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
 // gitName is a name for the first line of a section, where a space needs no tab.
 func gitName(prefix string, p op.Path) string {

@@ -395,7 +395,9 @@ func restOfLine(text []byte, at int, lines bool) int {
 }
 
 func enterEmpty(text []byte, root, n *jsonNode, key string, raw op.Raw) []byte {
-	indent, lines := indentAt(text, n.start), spansLines(text, root)
+	indent := indentAt(text, n.start)
+	// A list of one short value stays on its line.
+	lines := spansLines(text, root) && (n.open == '{' || strings.ContainsAny(string(raw), "{["))
 	step := unit(text, root)
 	if step == "" {
 		step = "  "

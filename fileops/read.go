@@ -136,11 +136,39 @@ func info(s Scene) (map[string]any, error) {
 	case op.Symlink:
 		out["target"] = op.Escape(s.Nodes[0].Info.Target)
 	case op.File:
-		if b := s.Contents[0]; b != nil || t.Size == 0 {
-			out["lines"], out["mime"] = Lines(b), mime(t.Path, b)
-		}
+		return out, textInfo(s, out)
 	}
 	return out, nil
+}
+
+// textInfo adds what the bytes of a file tell: its kind, and of text the encoding, the line
+// endings and how many lines there are, which of a very large file is not counted.
+func textInfo(s Scene, out map[string]any) error {
+	t := s.Targets[0]
+	if t.Hash == "" {
+		return nil // it cannot be read
+	}
+	facts, err := textOf(s, 0)
+	if err != nil {
+		return err
+	}
+	src := nodeSource{s.Nodes[0], t.Size, s.Contents[0]}
+	head, err := src.ReadAt(0, 512)
+	if err != nil {
+		return err
+	}
+	out["mime"], out["encoding"] = mime(t.Path, head), facts.Encoding
+	if facts.Encoding != encBinary {
+		out["eol"], out["bom"], out["final_newline"] = facts.EOL, facts.BOM, facts.FinalNewline
+	}
+	if t.Size <= maxCounted {
+		counted, err := survey(src, false)
+		if err != nil {
+			return err
+		}
+		out["lines"] = counted.total
+	}
+	return nil
 }
 
 func mime(p op.Path, b []byte) string {

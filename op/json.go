@@ -47,6 +47,7 @@ func ParseJSON(data []byte) (Object, error) {
 type parser struct {
 	b     []byte
 	i     int
+	key   string // whose value comes next
 	list  string // the key whose list is being read, while one of its objects is
 	loose bool   // inside a value that stays text: any JSON number is fine
 }
@@ -92,7 +93,8 @@ func (p *parser) object(depth int) (any, error) {
 	p.i++
 	o := Object{}
 	in := p.list
-	defer func() { p.list = in }()
+	p.list = ""
+	defer func() { p.key = "" }()
 	for first := true; ; first = false {
 		p.space()
 		if p.i < len(p.b) && p.b[p.i] == '}' && first {
@@ -119,7 +121,7 @@ func (p *parser) object(depth int) (any, error) {
 		if in == "operations" && k == "value" {
 			v, err = p.raw(depth + 1)
 		} else {
-			p.list = k
+			p.key = k
 			v, err = p.value(depth + 1)
 		}
 		if err != nil {
@@ -141,7 +143,9 @@ func (p *parser) object(depth int) (any, error) {
 
 func (p *parser) array(depth int) (any, error) {
 	p.i++
-	list := []any{}
+	list, key := []any{}, p.key
+	p.key = ""
+	defer func() { p.list = "" }()
 	p.space()
 	if p.i < len(p.b) && p.b[p.i] == ']' {
 		p.i++
@@ -149,6 +153,7 @@ func (p *parser) array(depth int) (any, error) {
 	}
 	for {
 		p.space()
+		p.list = key
 		v, err := p.value(depth + 1)
 		if err != nil {
 			return nil, err
@@ -171,7 +176,7 @@ func (p *parser) array(depth int) (any, error) {
 // are what they are, and the order of keys means something to a reader.
 func (p *parser) raw(depth int) (any, error) {
 	start, was := p.i, p.loose
-	p.loose, p.list = true, ""
+	p.loose, p.list, p.key = true, "", ""
 	_, err := p.value(depth)
 	p.loose = was
 	if err != nil {

@@ -18,17 +18,20 @@ const maxProcesses = 4096
 
 // limits bounds what one run may use up. The number of a namespace holds for root as
 // well, which the user's own limit does not.
-func limits(namespaces bool) error {
+func limits(namespaces bool, most int) error {
+	if most == 0 {
+		most = maxProcesses
+	}
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	if namespaces {
-		if err := os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(maxProcesses)), 0); err == nil {
+		if err := os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(most)), 0); err == nil {
 			return nil
 		}
 	}
 	if os.Geteuid() == 0 {
 		return errors.New("no limit of processes holds for root here")
 	}
-	return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: maxProcesses, Max: maxProcesses})
+	return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: uint64(most), Max: uint64(most)})
 }
 
 // kept are the capabilities that root keeps in its namespace, so that files of several

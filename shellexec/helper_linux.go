@@ -107,7 +107,7 @@ func (h *helper) confine() error {
 			h.level(name, errNotAsked)
 		}
 	}
-	h.level(LevelCount, limits(h.Namespaces))
+	h.level(LevelCount, limits(h.Namespaces, h.Processes))
 	if err := h.enter(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package shellexec
 import (
 	"context"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,15 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == HelperArg {
 		os.Exit(Helper())
+	}
+	if len(os.Args) == 4 && os.Args[1] == "attempt" {
+		pid, _ := strconv.Atoi(os.Args[3])
+		attemptAll(os.Args[2], pid)
+		return
+	}
+	if len(os.Args) == 7 && os.Args[1] == "daemon" {
+		daemonMain(os.Args[2:])
+		return
 	}
 	os.Exit(m.Run())
 }

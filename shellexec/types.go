@@ -38,12 +38,13 @@ type Spec struct {
 	Stdin   []byte
 	Timeout time.Duration
 
-	Confined bool     // false: the operator runs without
-	Needs    []string // levels without which it must not start: those that the card named
-	Network  bool
-	Hide     []string // the daemon's own places, hidden wherever they lie
-	ReadOnly []string // names in Root, relative, that stay read-only
-	Probe    bool     // put everything up, report it, and start nothing
+	Confined  bool     // false: the operator runs without
+	Needs     []string // levels without which it must not start: those that the card named
+	Network   bool
+	Hide      []string // the daemon's own places, hidden wherever they lie
+	ReadOnly  []string // names in Root, relative, that stay read-only
+	Processes int      // at most so many at a time; 4,096 where zero
+	Probe     bool     // put everything up, report it, and start nothing
 
 	Spill string                        // directory for output that is long; empty keeps head and tail only
 	Name  string                        // beginning of the spill files' names
@@ -84,6 +85,7 @@ type order struct {
 	RootDev, RootIno                uint64
 	Confined, Namespaces, Network   bool
 	Probe                           bool
+	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
 }
 

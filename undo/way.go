@@ -33,6 +33,7 @@ type entry struct {
 	since int  // moves done when it came
 	soft  bool // a directory goes if it is empty: what lies below may still be there
 	goes  int  // of the step by which it goes
+	moved bool // it stood elsewhere before
 }
 
 // takeBack adds the inverse of one operation.
@@ -200,7 +201,7 @@ func (w *way) moveBack(s op.Step) error {
 	w.add(Back{Step: step})
 	w.moves = append(w.moves, step)
 	w.clear(s.Path)
-	moved := map[op.Path]*entry{}
+	moved := map[op.Path]*entry{step.To: e} // it may be one that nobody had looked at alone
 	for p, x := range w.entries {
 		if p.Within(step.Path) {
 			moved[step.To+p[len(step.Path):]] = x
@@ -208,6 +209,7 @@ func (w *way) moveBack(s op.Step) error {
 		}
 	}
 	for p, x := range moved {
+		x.moved = true
 		w.entries[p] = x
 	}
 	w.entries[step.Path] = &entry{Version: Version{State: op.State{Kind: op.Absent}}, at: -1}
@@ -269,9 +271,10 @@ func (w *way) take(p op.Path, e *entry, before op.State, slot string) {
 	w.entries[p] = gone
 }
 
-// movable gives the step that brought e, if nothing was moved since.
+// movable gives the step that brought e, if nothing was moved since. What happened inside
+// a directory meanwhile needs it there.
 func (w *way) movable(e *entry) *Back {
-	if e.at < 0 || e.since != len(w.moves) {
+	if e.at < 0 || e.since != len(w.moves) || e.State.Kind == op.Directory {
 		return nil
 	}
 	return &w.backs[e.at]
@@ -317,7 +320,7 @@ func (w *way) look(p op.Path) (*entry, error) {
 // below reports that something inside a directory will be another by then.
 func (w *way) below(dir op.Path) bool {
 	for p, e := range w.entries {
-		if p != dir && p.Within(dir) && (e.at >= 0 || e.State.Kind == op.Absent) {
+		if p != dir && p.Within(dir) && (e.at >= 0 || e.moved || e.State.Kind == op.Absent) {
 			return true
 		}
 	}
@@ -384,6 +387,8 @@ func (w *way) inside(p op.Path) (*entry, error) {
 			return &entry{Version: Version{State: e.State}, at: -1}, nil
 		case e.at >= 0 && e.State.Kind == op.Directory:
 			return w.child(e.Node, string(p[len(up)+1:]))
+		case e.State.Kind == op.Directory && !e.soft:
+			return nil, nil // it stands in the workspace, here or where it was moved from
 		}
 	}
 	return nil, nil

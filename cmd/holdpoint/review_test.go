@@ -160,7 +160,6 @@ func TestApproveWithoutATerminal(t *testing.T) {
 	sameJSON(t, r.out, `[`+theCard+`]`)
 	f.runWith(with{env: env}, "review", "list").wants(t, 0, "ap_1", "T4", "Delete 1 file", "expires in")
 	f.runWith(with{env: env}, "review").wants(t, 0, "ap_1")
-	f.runWith(with{env: env, tty: true}, "review").wants(t, 0, "not in this version", "ap_1")
 	sameJSON(t, f.runWith(with{env: env}, "review", "show", "ap_1", "--json").wants(t, 0).out, theCard)
 	f.runWith(with{env: map[string]string{"HOLDPOINT_REVIEW_PASSPHRASE": "wrong"}}, "review", "list").wants(t, 4, "was not taken")
 }

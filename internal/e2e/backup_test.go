@@ -23,7 +23,7 @@ func TestBackups(t *testing.T) {
 		return must(t, d.approve(must(t, d.call("rollback_file", M{"path": path, "backup_id": id}), "review")), "done")
 	}
 
-	t.Run("C42 backups go to the usual place unless a person lets them go elsewhere", func(t *testing.T) {
+	t.Run("C42 (part) backups go to the usual place unless a person lets them go elsewhere", func(t *testing.T) {
 		write(t, at("c42.txt"), "one\n")
 		before := digest(t, d.Root)
 		r := must(t, d.call("backup_file", M{"path": "c42.txt", "backup_root": "default"}), "done")

@@ -355,7 +355,7 @@ func TestBatch(t *testing.T) {
 			t.Error("something changed")
 		}
 	})
-	t.Run("C97 (part) atomic: false does what it can, item by item, and says so", func(t *testing.T) {
+	t.Run("C145 (part) atomic: false does what it can, item by item, and says so", func(t *testing.T) {
 		d.fresh(tree)
 		args := M{"atomic": false, "operations": []M{item("edit_file", M{"path": "a", "old_string": "one", "new_string": "1"}),
 			item("edit_file", M{"path": "b", "old_string": "nowhere", "new_string": "2"}), item("delete_file", M{"path": "d/x"})}}
@@ -380,6 +380,39 @@ func TestBatch(t *testing.T) {
 		}
 		d.is(tree)
 	})
+	t.Run("C95 (part) the undo of a batch refuses as a whole when one of its paths changed", func(t *testing.T) {
+		for _, c := range []struct {
+			what, path string
+			change     func(string)
+		}{
+			{"another edit", "f/g/x", func(p string) { write(t, p, "mine\n") }},
+			{"something new in the directory", "f/g/mine", func(p string) { write(t, p, "mine\n") }},
+			{"something in the place of what went", "a", func(p string) { write(t, p, "mine\n") }},
+		} {
+			d.fresh(tree)
+			r := must(t, d.approve(must(t, d.batch(item("move_file", M{"source": "d", "destination": "f/g"}), item("edit_file", M{"path": "f/g/x", "old_string": "ex", "new_string": "EX"}),
+				item("delete_file", M{"path": "a"}), item("write_file", M{"path": "n", "content": "new"})), "review")), "done")
+			c.change(filepath.Join(d.Root, c.path))
+			now := digest(t, d.Root)
+			if u := d.undo(r); code(u) != "undo_conflict" || u["effects_executed"] == true {
+				t.Errorf("%s: %v %v", c.what, u["status"], u["error"])
+			}
+			if digest(t, d.Root) != now {
+				t.Errorf("%s: the refused undo changed something", c.what)
+			}
+		}
+	})
+	t.Run("C20 (part) what drifts after the card ends a batch as a whole", func(t *testing.T) {
+		for _, p := range []string{"a", "d/y", "b"} {
+			d.fresh(tree)
+			held := must(t, d.batch(item("edit_file", M{"path": "b", "old_string": "two", "new_string": "2"}), item("move_file", M{"source": "d", "destination": "f"}), item("copy_file", M{"source": "a", "destination": "c"})), "review")
+			write(t, filepath.Join(d.Root, p), "drifted\n")
+			now := digest(t, d.Root)
+			if r := d.approve(held); code(r) != "stale_precondition" || digest(t, d.Root) != now {
+				t.Errorf("%s: %v", p, r["error"])
+			}
+		}
+	})
 	t.Run("C32 (part) an item whose switch is off turns the batch off", func(t *testing.T) {
 		conf := filepath.Join(t.TempDir(), "c.toml")
 		write(t, conf, "[profiles.default]\nallow_delete = false\n")
@@ -392,5 +425,45 @@ func TestBatch(t *testing.T) {
 			}
 		}
 		must(t, d.batch(item("write_file", M{"path": "n", "content": ""})), "review")
+	})
+}
+
+func TestTrustedBatch(t *testing.T) {
+	root, state := dirs(t)
+	file := policyFile(t, filepath.Dir(root), M{"id": "nightly", "workflow_ids": []string{"clean"}, "operations": []string{"batch_file_ops", "delete_file"}, "roots": []string{filepath.Join(root, "out")}})
+	d := quickOn(t, root, state, "[profiles.bot]\nrequire_approval = false\n", []string{"HOLDPOINT_TRUSTED_AUTOMATION_POLICY_FILE=" + file})
+	bot := d.token(M{"name": "bot", "role": "agent", "workflow": "clean", "profile": "bot"})
+	for _, p := range []string{"out/a", "out/b", "src/a"} {
+		write(t, filepath.Join(d.Root, p), "a\n")
+	}
+	before := digest(t, d.Root)
+	del := func(p string) M { return item("delete_file", M{"path": p}) }
+	patch := "--- a/out/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
+	t.Run("C106, C108 (part) an entry covers a batch when it names every destructive part and every place", func(t *testing.T) {
+		for _, c := range []struct {
+			what string
+			call M
+			auto bool
+		}{
+			{"deletes in its place", M{"op": "batch_file_ops", "args": M{"operations": []M{del("out/a"), del("out/b"), item("write_file", M{"path": "out/c", "content": ""})}}}, true},
+			{"one elsewhere", M{"op": "batch_file_ops", "args": M{"operations": []M{del("out/a"), del("src/a")}}}, false},
+			{"a move, which it does not name", M{"op": "batch_file_ops", "args": M{"operations": []M{del("out/a"), item("move_file", M{"source": "out/b", "destination": "out/c"})}}}, false},
+			{"a patch that deletes", M{"op": "patch_file", "args": M{"patch": patch}}, true},
+			{"a patch that renames, in a batch", M{"op": "batch_file_ops", "args": M{"operations": []M{item("patch_file", M{"patch": "diff --git a/out/a b/out/z\nsimilarity index 100%\nrename from out/a\nrename to out/z\n"})}}}, false},
+		} {
+			_, r := d.send(bot, c.call)
+			if c.auto != (text(r, "decision", "reason") == "trusted_automation") || c.auto != (r["status"] == "done") {
+				t.Errorf("%s: %v %v %v", c.what, r["status"], r["decision"], r["error"])
+			}
+			if c.auto {
+				_, u := d.http("POST", "/v1/undo", bot, M{"credential": r["undo_credential"]})
+				must(t, u, "done")
+			}
+			if digest(t, d.Root) != before {
+				t.Fatalf("%s: not as before", c.what)
+			}
+		}
+		_, r := d.http("POST", "/v1/call", d.Agent, M{"op": "batch_file_ops", "args": M{"operations": []M{del("out/a")}}})
+		must(t, r, "review")
 	})
 }

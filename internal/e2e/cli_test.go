@@ -52,7 +52,7 @@ func TestExitCodes(t *testing.T) {
 		{"0 done", "", []string{"call", "view_file", "path=f"}, 0, "done", ""},
 		{"0 a change", "", []string{"call", "write_file", "path=new", "content=x"}, 0, "done", ""},
 		{"0 a rehearsal", "", []string{"call", "delete_file", "path=f", "--dry-run"}, 0, "done", ""},
-		{"3 waiting for a person, U2 (part) as a typed reply", "", []string{"call", "delete_file", "path=f"}, 3, "review", ""},
+		{"U2 (part) 3 waiting for a person, as a typed reply", "", []string{"call", "delete_file", "path=f"}, 3, "review", ""},
 		{"4 refused by a switch", closed, []string{"call", "delete_file", "path=f"}, 4, "refused", "operation_disabled"},
 		{"4 an operation that does not exist", "", []string{"call", "delete_everything"}, 4, "refused", "unknown_operation"},
 		{"4 outside", "", []string{"call", "view_file", "path=../x"}, 4, "refused", "outside_workspace"},
@@ -234,7 +234,7 @@ func TestCommandLine(t *testing.T) {
 		}
 		write(t, in("f"), "one\n")
 	})
-	t.Run("I88 (part) review list and show as JSON are cards, approve prints the reply of the call", func(t *testing.T) {
+	t.Run("U36, U39 review list and show as JSON are cards, answered by id; approve prints the reply of the call", func(t *testing.T) {
 		id := idOf(must(t, d.call("delete_file", M{"path": "f"}), "review"))
 		exit, out, _ := d.cli("review", "list", "--json")
 		var list []M

@@ -293,7 +293,7 @@ func TestSwitches(t *testing.T) {
 	if digest(t, d.Root) != before || len(d.cards("")) != 0 {
 		t.Fatal("something was changed or queued")
 	}
-	t.Run("C34 an argument of the call cannot name a switch, C101 nor opt out, C14 nor bring its own trust", func(t *testing.T) {
+	t.Run("C34, C101, C14 an argument of the call names no switch, opts out of nothing and brings no trust of its own", func(t *testing.T) {
 		for _, k := range []string{"approved", "trusted", "workspace_root", "risk", "workflow_id", "require_approval", "allow_delete", "approval_id", "bypass", "force", "auto", "role", "user", "profile", "clearance", "mode"} {
 			status, r := d.send(d.Agent, M{"op": "delete_file", "args": M{"path": "f", k: true}})
 			fails(t, status, r, 400, "bad_request")
@@ -307,7 +307,7 @@ func TestSwitches(t *testing.T) {
 			t.Fatal("something was queued")
 		}
 	})
-	t.Run("S56, U7 whatever a reply gave back is no right to go on", func(t *testing.T) {
+	t.Run("S56, U7, U8, I36 whatever a reply gave back is no right to go on", func(t *testing.T) {
 		held := must(t, d.call("delete_file", M{"path": "f"}), "review")
 		n := len(d.records())
 		for k, v := range map[string]any{"approval_id": text(held, "approval", "id"), "approval": held["approval"], "approved": true, "decision": held["decision"], "identity": text(held, "approval", "identity")} {
@@ -372,6 +372,28 @@ func TestOptOut(t *testing.T) {
 			}
 		}
 	})
+	t.Run("C4 what was held is what runs, although the configuration changed in between", func(t *testing.T) {
+		held := must(t, d.call("write_file", M{"path": "f", "contents": "held\n"}), "review")
+		call := object(d.card(held)["call"])
+		if !reflect.DeepEqual(call["args"], M{"path": "f", "content": "held\n"}) {
+			t.Errorf("the merged call: %v", call)
+		}
+		d.stop(syscall.SIGTERM)
+		conf := d.args[len(d.args)-3] // --config FILE --review-auth token
+		for i, a := range d.args {
+			if a == "--config" {
+				conf = d.args[i+1]
+			}
+		}
+		write(t, conf, "[profiles.free]\nrequire_approval = false\n[profiles.default]\nallow_write = false\n")
+		d.run()
+		d.operator()
+		done := must(t, d.approve(held), "done")
+		if read(t, in("f")) != "held\n" || !reflect.DeepEqual(object(d.card(held)["call"]), call) {
+			t.Errorf("got %q", read(t, in("f")))
+		}
+		must(t, d.undo(done), "done")
+	})
 	t.Run("a token whose profile is gone may do nothing", func(t *testing.T) {
 		d.stop(syscall.SIGTERM)
 		d.args = []string{"--review-auth", "token"}
@@ -413,6 +435,17 @@ func TestModes(t *testing.T) {
 			_, look := d.http("POST", "/v1/preflight", c.token, M{"op": c.op, "args": c.args})
 			if text(look, "decision", "tier") != c.tier || (text(look, "decision", "verdict") == "review") != c.asks {
 				t.Errorf("%s: got %v, want tier %s, asks %v", c.op, look["decision"], c.tier, c.asks)
+			}
+		}
+	})
+	t.Run("X5, X7, X13 without a word of anybody the mode is auto: small changes run, what destroys waits and is not refused", func(t *testing.T) {
+		for o, want := range map[string]string{"edit_file": "auto", "delete_file": "review"} {
+			args := edit
+			if o == "delete_file" {
+				args = M{"path": "f"}
+			}
+			if look := d.preflight(o, args); text(look, "decision", "verdict") != want {
+				t.Errorf("%s: got %v", o, look["decision"])
 			}
 		}
 	})
@@ -480,7 +513,7 @@ func TestCredentials(t *testing.T) {
 	}
 	write(t, in("empty"), "")
 	write(t, in("dir/keep"), "k\n")
-	t.Run("C88, C96, C146 each adaptive operation hands out a credential that tells exactly what it did, without content", func(t *testing.T) {
+	t.Run("C88, C96, C146, I69 each adaptive operation hands out a credential that tells exactly what it did, without content", func(t *testing.T) {
 		rows := map[op.Name]M{
 			"write_file": {"path": "n/m/new", "content": "CANARY-new"}, "edit_file": {"path": "f", "old_string": "CANARY-old", "new_string": "CANARY-edit"},
 			"copy_file": {"source": "f", "destination": "n2/copy"}, "create_directory": {"path": "p/q"}, "backup_file": {"path": "f"},
@@ -527,6 +560,11 @@ func TestCredentials(t *testing.T) {
 		}
 		write(t, in("f"), "1 CANARY-old\n")
 		must(t, d.undo(r), "done")
+		t.Run("D25 (part) special bits stay", func(t *testing.T) {
+			if fi, _ := os.Stat(in("f")); fi.Mode()&os.ModeSetuid == 0 {
+				t.Errorf("got %v", fi.Mode())
+			}
+		})
 		if fi, _ := os.Stat(in("f")); read(t, in("f")) != "one CANARY-old\n" || fi.Mode() != 0o755|os.ModeSetuid {
 			t.Errorf("after the undo: %q %v", read(t, in("f")), fi.Mode())
 		}
@@ -620,6 +658,54 @@ func TestCredentials(t *testing.T) {
 		must(t, u, "done")
 		if len(d.cards("pending")) != 0 {
 			t.Error("an undo made a card")
+		}
+	})
+	t.Run("I22, C93 undoing an own snapshot needs no card and takes that snapshot alone", func(t *testing.T) {
+		write(t, in("snap"), "one\n")
+		first := must(t, d.call("backup_file", M{"path": "snap", "label": "a"}), "done")
+		must(t, d.call("edit_file", M{"path": "snap", "old_string": "one", "new_string": "two"}), "done")
+		second := must(t, d.call("backup_file", M{"path": "snap", "label": "b"}), "done")
+		must(t, d.undo(first), "done")
+		list := fmt.Sprint(must(t, d.call("list_backups", M{"path": "snap"}), "done")["result"])
+		if strings.Contains(list, text(first, "result", "backup_id")) || !strings.Contains(list, text(second, "result", "backup_id")) || len(d.cards("pending")) != 0 {
+			t.Errorf("left: %s", list)
+		}
+	})
+	t.Run("I43, I45 each destructive operation takes the reversible form: nothing is unlinked, and undo brings all back", func(t *testing.T) {
+		write(t, in("q1"), "quarantine me\n")
+		must(t, d.call("backup_file", M{"path": "q1"}), "done")
+		must(t, d.call("edit_file", M{"path": "q1", "old_string": "me", "new_string": "it"}), "done")
+		rows := map[op.Name]M{"delete_file": {"path": "q1"}, "move_file": {"source": "q1", "destination": "q2"}, "rollback_file": {"path": "q1", "last": true},
+			"batch_file_ops": {"operations": []M{{"op": "delete_file", "args": M{"path": "q1"}}}}}
+		for _, spec := range op.Operations() {
+			if !spec.Built || spec.Class != op.Destructive && spec.Class != op.Batch {
+				continue
+			}
+			args, ok := rows[spec.Name]
+			if !ok {
+				t.Errorf("%s has no row here", spec.Name)
+				continue
+			}
+			before := digest(t, d.Root)
+			var st syscall.Stat_t
+			syscall.Stat(in("q1"), &st)
+			done := must(t, d.approve(must(t, d.call(string(spec.Name), args), "review")), "done")
+			found := false
+			for _, root := range []string{d.Root, d.State} {
+				filepath.Walk(root, func(p string, info os.FileInfo, err error) error {
+					if err == nil {
+						found = found || info.Sys().(*syscall.Stat_t).Ino == st.Ino
+					}
+					return nil
+				})
+			}
+			if !found {
+				t.Errorf("%s: the file itself is gone", spec.Name)
+			}
+			must(t, d.undo(done), "done")
+			if digest(t, d.Root) != before {
+				t.Errorf("%s: not as before", spec.Name)
+			}
 		}
 	})
 	t.Run("C99 pre-images lie outside the workspace, and a damaged one is not brought back", func(t *testing.T) {
@@ -746,7 +832,7 @@ func told(r M) []string {
 func TestGolden(t *testing.T) {
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, ".env"), "A=1\n")
-	t.Run("X66 classes, tiers and switches of the operations are frozen", func(t *testing.T) {
+	t.Run("X66, X62 classes, tiers and switches of the operations are frozen", func(t *testing.T) {
 		_, table := d.http("GET", "/v1/table", d.Agent, nil)
 		var b strings.Builder
 		for _, o := range objects(table["operations"]) {

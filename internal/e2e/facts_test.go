@@ -38,7 +38,7 @@ func TestFacts(t *testing.T) {
 	if err := os.Truncate(in("sparse"), 8<<20); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("C9 each kind of thing is told apart, C10 with its size", func(t *testing.T) {
+	t.Run("C9, C10 each kind of thing is told apart, with its size", func(t *testing.T) {
 		for path, want := range map[string]struct {
 			kind string
 			size int64
@@ -106,7 +106,7 @@ func TestFacts(t *testing.T) {
 		if !spec.Built || spec.Class == op.Reverting {
 			continue
 		}
-		t.Run("C6, C25 looking and reading leave no trace: "+string(spec.Name), func(t *testing.T) {
+		t.Run("C6, C25, X53 looking and reading leave no trace: "+string(spec.Name), func(t *testing.T) {
 			args, ok := reads[spec.Name]
 			if spec.Class != op.Read {
 				args, ok = looks[spec.Name]
@@ -116,6 +116,13 @@ func TestFacts(t *testing.T) {
 			}
 			if look := y.preflight(string(spec.Name), args); code(look) != "" {
 				t.Fatalf("got %v", look["error"])
+			}
+			if spec.Class != op.Read {
+				// X53: what cannot be shown beforehand does not run.
+				look := y.preflight(string(spec.Name), args)
+				if len(objects(object(look["preview"])["effects"])) == 0 || text(look, "preview", "title") == "" {
+					t.Errorf("no preview: %v", look["preview"])
+				}
 			}
 			if spec.Class == op.Read {
 				r := must(t, y.call(string(spec.Name), args), "done")
@@ -549,9 +556,17 @@ func TestMetadata(t *testing.T) {
 		if _, err := os.Lstat(in("d")); !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
-		must(t, d.undo(done), "done")
-		if digest(t, d.Root) != before || !reflect.DeepEqual(times(), at) {
-			t.Fatalf("not as before: %v, was %v", times(), at)
+		t.Run("I47 (part) what was deleted lies in quarantine, and comes back byte for byte", func(t *testing.T) {
+			if object(done["result"])["quarantined"] != true {
+				t.Errorf("got %v", done["result"])
+			}
+			must(t, d.undo(done), "done")
+			if digest(t, d.Root) != before {
+				t.Error("not as before")
+			}
+		})
+		if !reflect.DeepEqual(times(), at) {
+			t.Fatalf("times: %v, were %v", times(), at)
 		}
 	})
 	t.Run("D63 a move never replaces", func(t *testing.T) {

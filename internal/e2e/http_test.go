@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/zeebo/blake3"
+
+	"holdpoint/op"
 )
 
 // quick starts a daemon whose operator token lies on disk, which spares the slow hash of a
@@ -297,6 +299,8 @@ func TestHTTPStatus(t *testing.T) {
 		{"C34 unknown_operation", d.Agent, "write_flie", M{"path": "f"}, 403, "refused", "unknown_operation"},
 		{"I79 a capital name is another name", d.Agent, "Delete_File", M{"path": "f"}, 403, "refused", "unknown_operation"},
 		{"I79 a space makes another name", d.Agent, "delete_file ", M{"path": "f"}, 403, "refused", "unknown_operation"},
+		{"U1 a prefix is no way around", d.Agent, "workspace.delete_file", M{"path": "f"}, 403, "refused", "unknown_operation"},
+		{"U1 another prefix", d.Agent, "mcp__holdpoint__delete_file", M{"path": "f"}, 403, "refused", "unknown_operation"},
 		{"C32 operation_disabled", closed, "delete_file", M{"path": "f"}, 403, "refused", "operation_disabled"},
 		{"outside_workspace", d.Agent, "view_file", M{"path": "../f"}, 403, "refused", "outside_workspace"},
 		{"not_found", d.Agent, "view_file", M{"path": "nope"}, 404, "failed", "not_found"},
@@ -348,6 +352,14 @@ func TestHTTPStatus(t *testing.T) {
 			}
 		}
 	})
+	t.Run("I65 (part) every reply says whether anything was done, and lists it", func(t *testing.T) {
+		for _, req := range []M{{"op": "view_file", "args": M{"path": "f"}}, {"op": "delete_file", "args": M{"path": "f"}}, {"op": "delete_file", "args": M{"path": "f"}, "dry_run": true}, {"op": "nothing"}, {"op": "view_file", "args": M{}}} {
+			_, r := d.send(d.Agent, req)
+			if _, isList := r["effects"].([]any); !isList || r["effects_executed"] != false {
+				t.Errorf("%v: got %v", req, r)
+			}
+		}
+	})
 	t.Run("fields of a reply and of a preflight are those of the contract", func(t *testing.T) {
 		_, done := d.send(d.Agent, M{"op": "edit_file", "args": M{"path": "f", "old_string": "x", "new_string": "z"}})
 		has(t, done, "status", "op", "operation_id", "decision", "result", "effects", "effects_executed", "undo_credential")
@@ -368,6 +380,33 @@ func TestHTTPStatus(t *testing.T) {
 		}
 		if status, _ := d.http("DELETE", "/v1/call", d.Agent, nil); status != 404 && status != 405 {
 			t.Errorf("got %d", status)
+		}
+	})
+	t.Run("I84, I9, I21, I7 the gate that each operation carries can be looked up; whatever destroys, or runs a program, asks for each call", func(t *testing.T) {
+		_, table := d.http("GET", "/v1/table", d.Agent, nil)
+		destroys := map[string]bool{"delete_file": true, "move_file": true, "rollback_file": true}
+		for _, o := range objects(table["operations"]) {
+			name, class := text(o, "op"), text(o, "class")
+			switch class {
+			case "read":
+				if o["approval_per_call"] != false || o["tier"] != "T1" || o["undo_with"] != "" {
+					t.Errorf("got %v", o)
+				}
+			case "destructive", "process":
+				if o["approval_per_call"] != true || (class == "destructive") != destroys[name] || class == "destructive" && o["undo_with"] != "undo" {
+					t.Errorf("got %v", o)
+				}
+			case "adaptive", "batch", "undo":
+				if o["undo_with"] != "undo" {
+					t.Errorf("got %v", o)
+				}
+			default:
+				t.Errorf("an operation of no known kind: %v", o)
+			}
+			spec, known := op.Lookup(op.Name(name))
+			if !known || spec.Class.String() != class || string(spec.Tier) != o["tier"] || spec.Switch != o["switch"] || spec.Built != o["built"] {
+				t.Errorf("%s: the route and the table differ: %v", name, o)
+			}
 		}
 	})
 	t.Run("C147 the daemon tells its version and what it can do", func(t *testing.T) {
@@ -466,12 +505,14 @@ func TestLoopback(t *testing.T) {
 			t.Fatalf("got %d %v", status, r)
 		}
 	})
-	t.Run("the guard is what refuses: the same call in good form is held, C5 on full facts", func(t *testing.T) {
+	t.Run("the guard is what refuses: the same call in good form is held", func(t *testing.T) {
 		for _, host := range []string{"", "localhost:" + port, "[::1]:" + port} {
 			if status, r := post(nil, host); status != 202 || text(r, "decision", "reason") != "destructive_operation" {
 				t.Fatalf("host %q: got %d %v", host, status, r)
 			}
 		}
+	})
+	t.Run("C5 a caller that sees no file receives full facts", func(t *testing.T) {
 		req, _ := http.NewRequest("POST", "http://"+addr+"/v1/preflight", strings.NewReader(body))
 		req.Header.Set("Content-Type", "application/json; charset=utf-8")
 		req.Header.Set("Authorization", "Bearer "+d.Agent)

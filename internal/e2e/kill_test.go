@@ -55,10 +55,11 @@ type scene struct {
 	name, short string
 	op          string
 	args        M
-	held        bool              // the request that is interrupted is the answer that releases the call
-	undo        bool              // it is the undo of the call
-	kept        int               // things that a whole call leaves in the store
-	files       map[string]string // what is there besides, to begin with
+	held        bool                                             // the request that is interrupted is the answer that releases the call
+	undo        bool                                             // it is the undo of the call
+	kept        int                                              // things that a whole call leaves in the store
+	files       map[string]string                                // what is there besides, to begin with
+	only        func(kind string, numbers []int, made int) []int // may be nil: chooses the kills
 }
 
 // kills interrupts one scene again and again, on one state.
@@ -199,6 +200,9 @@ func (k *kills) all(tab *tabwriter.Writer) (mended int) {
 	for _, kind := range tracedKinds {
 		killed, whole, torn := 0, 0, 0
 		numbers := k.numbers(min(made[kind], strace[kind]))
+		if k.s.only != nil {
+			numbers = k.s.only(kind, numbers, min(made[kind], strace[kind]))
+		}
 		for _, n := range numbers {
 			// The database writes a page more or less from run to run; where there is no Nth
 			// call this time, the last one is taken.

@@ -82,4 +82,31 @@ func everyTool(t *testing.T, d *daemon, c *mcpTools, dir string) {
 	if _, err := c.try("approve", M{"approval_id": del}); err == nil {
 		t.Fatal("there is a tool that approves")
 	}
+	theOthers(t, c, at("a.txt"))
+}
+
+// theOthers calls each listed tool that has no case of its own here, so that one which
+// joins later is driven from its first day: it must answer in the common form.
+func theOthers(t *testing.T, c *mcpTools, path string) {
+	mine := " create_directory write_file edit_file view_file list_directory file_info diff_file copy_file undo preflight move_file delete_file approval_status approval_wait approval_cancel "
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		if strings.Contains(mine, " "+tool.Name+" ") {
+			continue
+		}
+		args := M{}
+		schema, _ := tool.InputSchema.(map[string]any)
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			kind := text(schema, "properties", name.(string), "type")
+			args[name.(string)] = map[string]any{"integer": 1, "boolean": false, "array": []any{}, "object": M{}, "string": path}[kind]
+		}
+		r := c.call(tool.Name, args)
+		if s, _ := r.Facts["status"].(string); s == "" || r.Text == "" || r.IsError != (s == "failed" || s == "refused") {
+			t.Errorf("%s: got %v %q", tool.Name, r.Facts, r.Text)
+		}
+	}
 }

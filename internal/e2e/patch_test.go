@@ -224,6 +224,44 @@ func TestPatch(t *testing.T) {
 			}
 		}
 	})
+	t.Run("C28 (part) a document is changed by pointers and keeps its comments", func(t *testing.T) {
+		d.t = t
+		before := d.fresh(map[string]string{"c.json": "{\n  \"a\": 1.50, // kept\n  \"b\": []\n}\n", "c.yaml": "# head\na: 1 # kept\n", "c.toml": "# head\na = 1 # kept\n", "n": "a"})
+		for _, c := range []struct{ path, ops, want string }{
+			{"c.json", `[{"op":"test","path":"/a","value":1.50},{"op":"append","path":"/b","value":2.0},{"op":"set","path":"/c","value":"x"}]`, "{\n  \"a\": 1.50, // kept\n  \"b\": [2.0],\n  \"c\": \"x\"\n}\n"},
+			{"c.yaml", `[{"op":"replace","path":"/a","value":2},{"op":"add","path":"/b","value":{"c":[1]}}]`, "# head\na: 2 # kept\nb:\n  c:\n    - 1\n"},
+			{"c.toml", `[{"op":"set","path":"/a","value":2.50},{"op":"set","path":"/b","value":["x"]}]`, "# head\na = 2.50 # kept\nb = [\"x\"]\n"},
+		} {
+			_, r := d.http("POST", "/v1/call", d.Agent, `{"op":"patch_file","args":{"path":"`+c.path+`","operations":`+c.ops+`}}`)
+			if must(t, r, "done"); read(t, filepath.Join(d.Root, c.path)) != c.want || text(r, "decision", "reason") != "low_impact_scoped_change" {
+				t.Errorf("%s: got %q", c.path, read(t, filepath.Join(d.Root, c.path)))
+			}
+			must(t, d.undo(r), "done")
+		}
+		for what, c := range map[string]struct{ args, code string }{
+			"the second fails":   {`{"path":"c.json","operations":[{"op":"set","path":"/a","value":2},{"op":"remove","path":"/x"}]}`, "pointer_error"},
+			"no pointer":         {`{"path":"c.json","operations":[{"op":"set","path":"a","value":2}]}`, "pointer_error"},
+			"no format":          {`{"path":"n","operations":[{"op":"set","path":"/a","value":2}]}`, "bad_request"},
+			"no document":        {`{"path":"n","format":"json","operations":[{"op":"set","path":"/a","value":2}]}`, "invalid_document"},
+			"no value":           {`{"path":"c.json","operations":[{"op":"set","path":"/a"}]}`, "bad_request"},
+			"an unknown verb":    {`{"path":"c.json","operations":[{"op":"move","path":"/a","value":1}]}`, "bad_request"},
+			"nothing changes":    {`{"path":"c.json","operations":[{"op":"test","path":"/a","value":1.50}]}`, "bad_request"},
+			"a patch beside it":  {`{"path":"c.json","patch":"x","operations":[{"op":"test","path":"/a","value":1}]}`, "bad_request"},
+			"a number elsewhere": {`{"path":"c.json","format":1.5}`, "bad_request"},
+		} {
+			if _, r := d.http("POST", "/v1/call", d.Agent, `{"op":"patch_file","args":`+c.args+`}`); code(r) != c.code {
+				t.Errorf("%s: got %v, want %s", what, r["error"], c.code)
+			}
+		}
+		if digest(t, d.Root) != before {
+			t.Error("something changed")
+		}
+		d.fresh(map[string]string{"c.json": "{}\n", "f": "a\n"})
+		r := must(t, d.approve(must(t, d.batch(item("patch_file", M{"path": "c.json", "operations": []M{{"op": "set", "path": "/a", "value": 1}}}),
+			item("patch_file", M{"path": "c.json", "operations": []M{{"op": "set", "path": "/b", "value": "x"}}}), item("patch_file", M{"patch": hunked("@@ -1 +1 @@\n-a\n+b\n")})), "review")), "done")
+		d.is(map[string]string{"c.json": "{\"a\": 1, \"b\": \"x\"}\n", "f": "b\n"})
+		must(t, d.undo(r), "done")
+	})
 	t.Run("files change places by one patch", func(t *testing.T) {
 		patchCase{what: "a circle of renames", before: map[string]string{"a": "1\n", "b": "2\n"}, after: map[string]string{"a": "2\n", "b": "1\n"},
 			patch: "diff --git a/a b/b\nsimilarity index 100%\nrename from a\nrename to b\ndiff --git a/b b/a\nsimilarity index 100%\nrename from b\nrename to a\n"}.run(t, d)

@@ -227,6 +227,12 @@ func merge(maps ...M) M {
 func (y yard) each(t testing.TB, path string, ops ...string) map[string]M {
 	t.Helper()
 	out := map[string]M{}
+	start := time.Now()
+	defer func() {
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("%q took %v", path, d)
+		}
+	}()
 	for _, o := range ops {
 		args := M{"path": path}
 		switch o {
@@ -422,6 +428,20 @@ func TestSpecialFiles(t *testing.T) {
 				t.Errorf("the listing does not show %s as %s", name, kind)
 			}
 		}
+		t.Run("D70 no operation on a pipe or a socket blocks", func(t *testing.T) {
+			for _, name := range []string{"p", "s"} {
+				for o, r := range y.each(t, name, "view_file", "edit_file", "diff_file", "copy_file", "validate_file", "backup_file") {
+					if code(r) != "special_file" {
+						t.Errorf("%s %s: got %v %v", o, name, r["status"], r["error"])
+					}
+				}
+			}
+			start := time.Now()
+			must(t, y.call("file_info", M{"path": "p"}), "done")
+			if time.Since(start) > time.Second {
+				t.Errorf("info took %v", time.Since(start))
+			}
+		})
 		// A reader that had opened the pipe would let this writer in.
 		if f, err := os.OpenFile(filepath.Join(y.Root, "p"), os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
 			t.Errorf("somebody reads the pipe: %v", err)
@@ -572,6 +592,21 @@ func TestLinks(t *testing.T) {
 		if _, err := os.Lstat(in("w")); !os.IsNotExist(err) || digest(t, y.out) != outside {
 			t.Fatalf("%v, or the outside changed", err)
 		}
+		t.Run("S13 (part) the store holds the link, and nothing of what it leads to", func(t *testing.T) {
+			links := 0
+			filepath.Walk(y.State, func(p string, info os.FileInfo, err error) error {
+				if err == nil && info.Mode()&os.ModeSymlink != 0 {
+					links++
+				}
+				if err == nil && info.Mode().IsRegular() && info.Size() == int64(len("outside bytes\n")) && read(t, p) == "outside bytes\n" {
+					t.Errorf("a copy of the outside lies at %s", p)
+				}
+				return nil
+			})
+			if links == 0 {
+				t.Error("no link in the store")
+			}
+		})
 		must(t, y.undo(done), "done")
 		if to, _ := os.Readlink(in("w/link")); to != "../../OUT" || digest(t, y.Root) != before || digest(t, y.out) != outside {
 			t.Fatal("not as before")
@@ -692,7 +727,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 	})
-	t.Run("C7 every spelling has one canonical answer, C8 a missing path that of its nearest parent", func(t *testing.T) {
+	t.Run("C7, C8 every spelling has one canonical answer, a missing path that of its nearest parent", func(t *testing.T) {
 		write(t, in("dir/a"), "a\n")
 		y.link(t, "dir/a", "to-a")
 		y.link(t, "dir", "to-dir")

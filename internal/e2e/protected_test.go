@@ -102,6 +102,19 @@ func TestProtected(t *testing.T) {
 			d.cancel(held)
 		}
 	})
+	t.Run("S30 making, moving in and carrying along a git folder always asks", func(t *testing.T) {
+		for _, c := range []struct {
+			op   string
+			args M
+		}{{"create_directory", M{"path": "n/.git"}}, {"move_file", M{"source": "f", "destination": "y/.git"}}, {"move_file", M{"source": "deep", "destination": "moved"}}, {"delete_file", M{"path": "deep/a", "recursive": true}}} {
+			held := must(t, d.call(c.op, c.args), "review")
+			reasons := append(words(object(held["decision"])["also"]), text(held, "decision", "reason"))
+			if !strings.Contains(strings.Join(reasons, " "), guard) || !strings.Contains(strings.Join(words(d.card(held)["lines"]), "\n"), ".git") {
+				t.Errorf("%s %v: got %v, %v", c.op, c.args, reasons, d.card(held)["lines"])
+			}
+			d.cancel(held)
+		}
+	})
 	t.Run("S25 a folder that git would take for a repository is protected from the write that completes it", func(t *testing.T) {
 		for _, f := range []string{"v/objects/x", "v/refs/x"} {
 			must(t, d.call("write_file", M{"path": f, "content": "x"}), "done")

@@ -46,7 +46,7 @@ func TestQueue(t *testing.T) {
 		write(t, in(p), p+"\n")
 		return must(t, d.call("delete_file", M{"path": p}), "review")
 	}
-	t.Run("I4, I29, I30, U11, U12, U13, I46, I64 a held call has its row, its id and its place to answer, and did nothing", func(t *testing.T) {
+	t.Run("I4, I29, I30, U11, U12, U13, U35, I46, I64 a held call has its row, its id and its place to answer, and did nothing", func(t *testing.T) {
 		write(t, in("a"), "a\n")
 		before := digest(t, d.Root)
 		status, r := d.send(d.Agent, M{"op": "delete_file", "args": M{"path": "a"}, "request_id": "r1", "intent": "tidy up", "session": "s1", "stage": "st", "execution_id": "x1"})
@@ -92,7 +92,7 @@ func TestQueue(t *testing.T) {
 			t.Fatalf("got %v, %v, %v", one["approval"], two["approval"], other["approval"])
 		}
 	})
-	t.Run("I28 people hear of each row once", func(t *testing.T) {
+	t.Run("I28, X32 people hear of each row once", func(t *testing.T) {
 		held := remove(t, "c")
 		must(t, d.call("delete_file", M{"path": "c"}), "review")
 		n := 0
@@ -256,9 +256,11 @@ func TestQueue(t *testing.T) {
 		if status != 409 || read(t, in("l")) != "l\n" {
 			t.Fatalf("got %d %v", status, out)
 		}
-		if end := d.last(); end["approval_id"] != idOf(held) || end["kind"] != "end" || end["outcome"] != "cancelled" {
-			t.Errorf("audit: %v", end)
-		}
+		t.Run("U52 (part) the withdrawal is on record", func(t *testing.T) {
+			if end := d.last(); end["approval_id"] != idOf(held) || end["kind"] != "end" || end["outcome"] != "cancelled" {
+				t.Errorf("audit: %v", end)
+			}
+		})
 	})
 	t.Run("X45 an approval names the card it was given on; a rejection needs none", func(t *testing.T) {
 		held := remove(t, "m")
@@ -279,6 +281,30 @@ func TestQueue(t *testing.T) {
 		}
 		if status, out := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", d.reviewer(), M{"answer": "reject"}); status != 200 || out["state"] != "rejected" {
 			t.Errorf("got %d %v", status, out)
+		}
+	})
+	t.Run("I75 nothing but the exact word is an answer", func(t *testing.T) {
+		held := remove(t, "yes")
+		shown := text(d.row(idOf(held)), "card", "shown_digest")
+		for _, word := range []string{"yes", "Approve", "approved", "approve ", "ok, approve", "y", ""} {
+			if status, out := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", d.reviewer(), M{"answer": word, "shown_digest": shown}); status != 400 || code(out) != "bad_request" {
+				t.Errorf("%q: got %d %v", word, status, out)
+			}
+		}
+	})
+	t.Run("I96 no single call asks and executes", func(t *testing.T) {
+		write(t, in("i96"), "x\n")
+		before := digest(t, d.Root)
+		for _, c := range []struct {
+			op   string
+			args M
+		}{{"delete_file", M{"path": "i96"}}, {"move_file", M{"source": "i96", "destination": "i97"}}, {"batch_file_ops", M{"operations": []M{{"op": "delete_file", "args": M{"path": "i96"}}}}}} {
+			held := must(t, d.call(c.op, c.args), "review")
+			<-time.After(20 * time.Millisecond)
+			if digest(t, d.Root) != before || d.row(idOf(held))["state"] != "pending" {
+				t.Errorf("%s ran", c.op)
+			}
+			d.cancel(held)
 		}
 	})
 	t.Run("U30 who acts is in the row, not in the answer", func(t *testing.T) {
@@ -327,7 +353,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("the new card: %v", d.card(again))
 		}
 	})
-	t.Run("I100 a failed execution does not lose the answer", func(t *testing.T) {
+	t.Run("I100, I70 a failed execution does not lose the answer", func(t *testing.T) {
 		held := remove(t, "p")
 		write(t, in("p"), "changed\n")
 		d.say(idOf(held), "approve", "fine by me")
@@ -384,6 +410,13 @@ func TestQueue(t *testing.T) {
 			}
 			d.cancel(held)
 		}
+		t.Run("I15 (part) whatever the operation, a card says whether it acts or destroys", func(t *testing.T) {
+			for _, card := range d.cards("") {
+				if e := text(card, "effect"); e != "write" && e != "destructive" {
+					t.Errorf("%v: %q", card["title"], e)
+				}
+			}
+		})
 	})
 	t.Run("X46 the diff on the card applies with patch and gives the bytes that will stand", func(t *testing.T) {
 		var old strings.Builder
@@ -508,6 +541,24 @@ func TestQueue(t *testing.T) {
 		}
 		if !reflect.DeepEqual(byAPI, byCLI) || d.row(idOf(two))["note"] != "n" || d.row(idOf(two))["state"] != "rejected" {
 			t.Errorf("got %v and %v", byAPI, byCLI)
+		}
+	})
+	t.Run("C140 (part) approve and reject with words, by HTTP and by command line, end alike", func(t *testing.T) {
+		for _, word := range []string{"approve", "reject"} {
+			var rows []M
+			for i, by := range []string{"http", "cli"} {
+				held := remove(t, fmt.Sprintf("c140-%s-%d", word, i))
+				if by == "http" {
+					d.say(idOf(held), word, "w")
+				} else if exit, _, errs := d.cli("review", word, idOf(held), "--note", "w"); exit != 0 {
+					t.Fatalf("%s: exit %d %s", word, exit, errs)
+				}
+				row := d.row(idOf(held))
+				rows = append(rows, M{"state": row["state"], "note": row["note"], "status": text(row, "reply", "status"), "by": text(row, "card", "answered_by")})
+			}
+			if !reflect.DeepEqual(rows[0], rows[1]) {
+				t.Errorf("%s: got %v and %v", word, rows[0], rows[1])
+			}
 		}
 	})
 	t.Run("C69, C70, C77 an identity is operation, canonical paths and a digest, and no two calls share one", func(t *testing.T) {
@@ -719,6 +770,21 @@ func TestDeadlines(t *testing.T) {
 			t.Error("the lapsed row was handed out again")
 		}
 	})
+	t.Run("C142 rejected, withdrawn, lapsed and refused by policy are four codes", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, "four"), "x\n")
+		defer os.Remove(filepath.Join(d.Root, "four"))
+		over := func(content string) M {
+			return must(t, d.call("write_file", M{"path": "four", "content": content}), "review")
+		}
+		rejected, withdrawn := over("1"), over("2")
+		d.say(idOf(rejected), "reject", "")
+		d.cancel(withdrawn)
+		got := []string{code(object(d.row(idOf(rejected))["reply"])), code(object(d.row(idOf(withdrawn))["reply"])), code(object(d.row(idOf(held))["reply"])),
+			code(d.call("no_such_operation", M{}))}
+		if !reflect.DeepEqual(got, []string{"rejected", "cancelled", "expired", "unknown_operation"}) {
+			t.Errorf("got %v", got)
+		}
+	})
 	t.Run("I102 each lapse is on record and announced once, whoever sweeps", func(t *testing.T) {
 		for range 3 {
 			d.cards("")
@@ -756,6 +822,12 @@ func TestDeadlines(t *testing.T) {
 		}
 		if status, r := d.send(d.Agent, M{"op": "write_file", "args": M{"path": "f", "content": "z"}, "deadline": "0s"}); status != 400 {
 			t.Errorf("got %v", r)
+		}
+	})
+	t.Run("X40 (part) each tier has a deadline of its own in the operator's configuration", func(t *testing.T) {
+		four, two := must(t, d.call("delete_file", M{"path": "g"}), "review"), must(t, d.call("write_file", M{"path": "g", "content": "z"}), "review")
+		if object(four["approval"])["expires_at"] == nil || object(two["approval"])["expires_at"] != nil {
+			t.Errorf("got %v and %v", four["approval"], two["approval"])
 		}
 	})
 	t.Run("I41 without a word of the operator a card waits an hour, whatever its tier", func(t *testing.T) {

@@ -77,12 +77,26 @@ func corpora(t *testing.T, root string) []string {
 	return out
 }
 
+// readsHome is the home directory of the daemon and of the programs it is compared with;
+// tests of reads do not run side by side.
+var readsHome = "/nonexistent"
+
+// startAtHome runs a daemon whose user has this git configuration.
+func startAtHome(t *testing.T, config string) *daemon {
+	readsHome = t.TempDir()
+	write(t, filepath.Join(readsHome, "ignored"), "weird*\n") // where config names it; read once, at start
+	t.Cleanup(func() { readsHome = "/nonexistent" })
+	write(t, filepath.Join(readsHome, ".gitconfig"), config)
+	root, state := dirs(t)
+	return startOn(t, root, state, []string{"HOME=" + readsHome, "GIT_CONFIG_GLOBAL="})
+}
+
 // output runs a program and gives what it wrote; exit 1 of a search says that it found
 // nothing.
 func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+readsHome, "XDG_CONFIG_HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1")
 	if name == "go" {
 		cmd.Env = os.Environ()
 	}
@@ -152,7 +166,7 @@ func raw(t *testing.T, wire string) string {
 // directory before what it holds.
 func TestListings(t *testing.T) {
 	installed(t, "git", "find", "fdfind", "rg")
-	d := start(t)
+	d := startAtHome(t, "[core]\n\texcludesFile = ~/ignored\n")
 	dirs := corpora(t, d.Root)
 	nul := func(s string) (out []string) {
 		for _, p := range strings.Split(s, "\x00") {
@@ -199,7 +213,7 @@ func TestListings(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		at := filepath.Join(d.Root, dir)
-		git := nul(output(t, at, "git", "-c", "core.excludesFile=", "ls-files", "-co", "--exclude-standard", "-z"))
+		git := nul(output(t, at, "git", "ls-files", "-co", "--exclude-standard", "-z"))
 		same(dir+" tree, hidden, is git ls-files", files(listed(t, d, "file_tree", M{"path": dir, "show_hidden": true, "page_size": 100}), dir), git)
 		same(dir+" tree is git ls-files less hidden", files(listed(t, d, "file_tree", M{"path": dir, "page_size": 37}), dir), visible(git))
 		found := nul(output(t, at, "find", ".", "-mindepth", "1", "-print0"))
@@ -216,22 +230,29 @@ func TestListings(t *testing.T) {
 		}
 		for _, glob := range []string{"*.go", "docs/**", "/a/**", "**/b/*", "README*"} {
 			same(dir+" exclude "+glob, plainFiles(files(listed(t, d, "file_tree", M{"path": dir, "exclude": []string{glob}}), dir), at),
-				nul(output(t, at, "rg", "--no-config", "--no-ignore-global", "--files", "-0", "--glob", "!"+glob)))
+				nul(output(t, at, "rg", "--no-config", "--files", "-0", "--glob", "!"+glob)))
 			if glob == "**/b/*" {
 				continue // in an ignore file it covers what is below a/b/c too, for ripgrep it does not
 			}
 			same(dir+" include "+glob, plainFiles(files(listed(t, d, "file_tree", M{"path": dir, "include": []string{glob}}), dir), at),
-				both(nul(output(t, at, "rg", "--no-config", "--no-ignore-global", "--files", "-0", "--glob", glob)), visible(git)))
+				both(nul(output(t, at, "rg", "--no-config", "--files", "-0", "--glob", glob)), visible(git)))
 		}
 	}
 	sub := filepath.Join(d.Root, "gen/a")
 	same("a subdirectory keeps the rules above it", files(listed(t, d, "file_tree", M{"path": "gen/a"}), "gen/a"),
-		nul(output(t, sub, "rg", "--no-config", "--no-ignore-global", "--files", "-0")))
+		nul(output(t, sub, "rg", "--no-config", "--files", "-0")))
 	t.Logf("%d queries equal", queries)
 	if queries < 40 {
 		t.Errorf("only %d queries", queries)
 	}
-	t.Run("D72 a link to its own directory is listed once and not followed", func(t *testing.T) {
+	t.Run("the user's own ignore file counts", func(t *testing.T) {
+		for _, e := range listed(t, d, "file_tree", M{"path": "gen/a"}) {
+			if strings.Contains(e, "weird") {
+				t.Error(e)
+			}
+		}
+	})
+	t.Run("D72 (part) a link to its own directory is listed once and not followed", func(t *testing.T) {
 		loops := 0
 		for _, e := range listed(t, d, "file_tree", M{"path": "gen/docs"}) {
 			if strings.Contains(e, "loop") {
@@ -291,7 +312,7 @@ func only(a, b []string) (out []string) {
 func rgHits(t *testing.T, dir string, args ...string) []string {
 	t.Helper()
 	var out []string
-	for line := range strings.Lines(output(t, dir, "rg", append([]string{"--no-config", "--no-ignore-global", "--crlf", "--json"}, args...)...)) {
+	for line := range strings.Lines(output(t, dir, "rg", append([]string{"--no-config", "--crlf", "--json"}, args...)...)) {
 		var e struct {
 			Type string
 			Data struct {
@@ -366,7 +387,7 @@ func ourHits(t *testing.T, d *daemon, dir string, args M) []string {
 // character of a pattern.
 func TestSearches(t *testing.T) {
 	installed(t, "git", "rg")
-	d := start(t)
+	d := startAtHome(t, "")
 	dirs := corpora(t, d.Root)
 	queries := []struct {
 		args M

@@ -7,8 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"holdpoint/internal/journal"
+	"holdpoint/op"
 )
 
 // wait gives the row of a card once it has a state, or fails.
@@ -307,4 +311,47 @@ func TestSteering(t *testing.T) {
 		}
 		must(t, d.approve(held), "done")
 	})
+}
+
+// TestApprovedNeverStarted stops the world between the answer and the start, which takes
+// the daemon less time than a test can hit: it writes the answer as the daemon would.
+func TestApprovedNeverStarted(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		deadline string
+	}{{"within its time", "1h"}, {"whose time passed meanwhile", "400ms"}} {
+		t.Run("S60 (part), C143 (part) an approved call "+c.name+" that never started is failed after a restart, and not run", func(t *testing.T) {
+			d := quick(t, "[deadlines]\nT4 = \""+c.deadline+"\"\n")
+			write(t, filepath.Join(d.Root, "f"), "x")
+			id := op.ID(text(must(t, d.call("delete_file", M{"path": "f"}), "review"), "approval", "id"))
+			d.stop(syscall.SIGKILL)
+			j, err := journal.Open(d.State, journal.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			row, err := j.Approval(t.Context(), id)
+			if err == nil {
+				_, err = j.Answer(t.Context(), id, journal.Answer{Answer: "approve", By: "p", ShownDigest: row.ShownDigest}, row.Created)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(500 * time.Millisecond)
+			d.run() // gets ready: an old answer does not keep a daemon down
+			d.operator()
+			got := d.row(string(id))
+			if text(got, "state") != "failed" || text(got, "reply", "status") != "failed" || object(got["reply"])["effects_executed"] == true {
+				t.Errorf("got %v", got)
+			}
+			if !there(filepath.Join(d.Root, "f")) {
+				t.Error("it ran")
+			}
+			if code, row := d.say(string(id), "approve", ""); code != 409 {
+				t.Errorf("a second answer: %d %v", code, row)
+			}
+		})
+	}
 }

@@ -277,7 +277,7 @@ func TestClearance(t *testing.T) {
 			must(t, r, "done")
 		}
 	})
-	t.Run("U19, U45 a fresh install without any policy asks for what destroys and refuses what it does not know, U23", func(t *testing.T) {
+	t.Run("U19, U45, U23 a fresh install without any policy asks for what destroys and refuses what it does not know", func(t *testing.T) {
 		d := quick(t, "")
 		write(t, filepath.Join(d.Root, "f"), "x\n")
 		must(t, d.call("delete_file", M{"path": "f"}), "review")

@@ -92,12 +92,16 @@ func (d *drift) open(e *Engine) bool {
 func (d *drift) forget(id op.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.rows[id] == nil {
+		return
+	}
+	unwatch := d.watcher.Remove // it ends a watch, and no file
 	for _, at := range d.rows[id] {
 		for _, dir := range []string{filepath.Dir(at), at} {
 			if who := d.dirs[dir]; who[id] {
 				if delete(who, id); len(who) == 0 {
 					delete(d.dirs, dir)
-					d.watcher.Remove(dir)
+					unwatch(dir)
 				}
 			}
 		}

@@ -146,6 +146,8 @@ func TestTermsKeep(t *testing.T) {
 			{"RevokeRule", func() error { _, err := j.RevokeRule(ctx, "ru_1", "p"); return err }},
 			{"PutReceipt", func() error { return j.PutReceipt(ctx, Receipt{Token: "tk_1", RequestID: "r20", Reply: []byte("x")}) }},
 			{"Forget", func() error { _, err := j.Forget(ctx, time.Now().Add(time.Hour)); return err }},
+			{"ForgetContent", func() error { return j.ForgetContent(ctx, lost.ID) }},
+			{"Scrub", func() error { return j.Scrub(ctx) }},
 			{"SetMeta", func() error { return j.SetMeta(ctx, "k", "v") }},
 			{"PutAudit", func() error { return j.PutAudit(ctx, "k", []byte("line")) }},
 			{"ClearAudit", func() error { return j.ClearAudit(ctx, "k", string(a.ID), string(o.ID)) }},

@@ -243,7 +243,7 @@ func (g *game) round(i int, c *cell) error {
 	if err != nil {
 		return err
 	}
-	skews := max(250, 4*int(g.took.Microseconds())) // so that on a slow disk some writes come after ours
+	skews := max(250, 2*int(g.took.Microseconds())) // so that on a slow disk some writes come after ours
 	heard := make(chan string, 1)
 	go func() {
 		a, _ := g.ask("go %d %d", i, rand.IntN(skews))

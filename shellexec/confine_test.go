@@ -1,0 +1,306 @@
+//go:build linux
+
+package shellexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// attempts are what a confined program must not be able to do, and the same program
+// without confinement can. Each is given the outside directory and the victim's number.
+var attempts = map[string]func(out string, pid int) error{
+	"write": func(out string, _ int) error { return os.WriteFile(out+"/file", []byte("x"), 0o644) },
+	"create": func(out string, _ int) error {
+		return os.WriteFile(out+"/made-"+strconv.Itoa(os.Getpid()), nil, 0o644)
+	},
+	"remove":  func(out string, _ int) error { return os.Remove(out + "/gone") },
+	"chmod":   func(out string, _ int) error { return os.Chmod(out+"/file", 0o600) },
+	"utimes":  func(out string, _ int) error { return os.Chtimes(out+"/file", time.Now(), time.Now()) },
+	"xattr":   func(out string, _ int) error { return unix.Setxattr(out+"/file", "user.t", []byte("x"), 0) },
+	"signal":  func(_ string, pid int) error { return syscall.Kill(pid, syscall.SIGCONT) },
+	"environ": func(_ string, pid int) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); return err },
+	"ptrace": func(_ string, pid int) error {
+		if err := unix.PtraceSeize(pid); err != nil {
+			return err
+		}
+		return nil
+	},
+	"unix":  func(out string, _ int) error { return dial("unix", out+"/socket") },
+	"tcp":   func(out string, _ int) error { return dial("tcp", port(out, "tcp")) },
+	"udp":   func(out string, _ int) error { return dial("udp", port(out, "udp")) },
+	"mptcp": func(out string, _ int) error { return multipath(port(out, "tcp")) },
+}
+
+func port(out, name string) string {
+	b, _ := os.ReadFile(out + "/" + name)
+	return string(b)
+}
+
+// dial talks to an echo on the host.
+func dial(network, addr string) error {
+	c, err := net.DialTimeout(network, addr, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(2 * time.Second))
+	if _, err := c.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err = io.ReadFull(c, make([]byte, 1))
+	return err
+}
+
+func multipath(addr string) error {
+	a, err := net.ResolveTCPAddr("tcp4", addr)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.Connect(fd, &unix.SockaddrInet4{Port: a.Port, Addr: [4]byte(a.IP.To4())})
+}
+
+// attemptAll runs in the process under test and prints what came of each.
+func attemptAll(out string, pid int) {
+	got := map[string]string{}
+	for name, try := range attempts {
+		if err := try(out, pid); err != nil {
+			got[name] = err.Error()
+		} else {
+			got[name] = ""
+		}
+	}
+	json.NewEncoder(os.Stdout).Encode(got)
+}
+
+// outside makes a directory beyond the root with things to reach, owned by uid.
+func outside(t *testing.T, uid int) string {
+	dir, err := os.MkdirTemp("/var", "hpoutside")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := net.Listen("unix", dir+"/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close(); tcp.Close(); udp.Close() })
+	for _, l := range []net.Listener{l, tcp} {
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() { io.Copy(c, c); c.Close() }()
+			}
+		}()
+	}
+	go func() {
+		b := make([]byte, 8)
+		for {
+			n, from, err := udp.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			udp.WriteTo(b[:n], from)
+		}
+	}()
+	for name, text := range map[string]string{"file": "old", "gone": "", "tcp": tcp.Addr().String(), "udp": udp.LocalAddr().String()} {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []string{dir, dir + "/file", dir + "/gone", dir + "/socket"} {
+		if err := os.Chown(p, uid, uid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// openBinary copies this test binary to where every user can run it.
+func openBinary(t *testing.T, dir string) string {
+	b, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "tester")
+	if err := os.WriteFile(name, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// asUser is one run inside of a process of another user: the test binary, started again,
+// is the daemon there.
+func asUser(self, root string, confined bool, out string, pid int) (Result, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(root, &st); err != nil {
+		return Result{}, err
+	}
+	f, err := os.Open(self)
+	if err != nil {
+		return Result{}, err
+	}
+	defer f.Close()
+	return Run(context.Background(), Spec{Program: f, Argv: []string{"tester", "attempt", out, strconv.Itoa(pid)}, Env: []string{"PATH=/usr/bin:/bin"}, Root: root, RootDev: st.Dev,
+		RootIno: st.Ino, Dir: root, Timeout: 30 * time.Second, Confined: confined})
+}
+
+func daemonMain(args []string) {
+	pid, _ := strconv.Atoi(args[4])
+	r, err := asUser(args[0], args[1], args[2] == "true", args[3], pid)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	json.NewEncoder(os.Stdout).Encode(map[string]any{"termination": r.Termination, "failure": r.Failure, "stdout": string(r.Stdout.Head), "stderr": string(r.Stderr.Head), "levels": r.Levels})
+}
+
+func TestConfinement(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this test changes users, which needs root")
+	}
+	for _, uid := range []int{0, 65534} {
+		for _, confined := range []bool{true, false} {
+			t.Run(fmt.Sprintf("uid %d confined %v", uid, confined), func(t *testing.T) {
+				out := outside(t, uid)
+				base, err := os.MkdirTemp("", "hpconfine")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { os.RemoveAll(base) })
+				root := filepath.Join(base, "ws")
+				if err := errors.Join(os.Chmod(base, 0o755), os.Mkdir(root, 0o755), os.Chown(root, uid, uid)); err != nil {
+					t.Fatal(err)
+				}
+				self := openBinary(t, base)
+				cred := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+				victim := exec.Command("/bin/sleep", "60")
+				victim.SysProcAttr = cred
+				if err := victim.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer func() { victim.Process.Kill(); victim.Wait() }()
+				cmd := exec.Command(self, "daemon", self, root, strconv.FormatBool(confined), out, strconv.Itoa(victim.Process.Pid))
+				cmd.SysProcAttr, cmd.Dir = cred, base
+				raw, err := cmd.CombinedOutput()
+				var r struct {
+					Termination, Failure, Stdout, Stderr string
+					Levels                               []Level
+				}
+				if err != nil || json.Unmarshal(raw, &r) != nil || r.Termination != Exited {
+					t.Fatalf("%v\n%s", err, raw)
+				}
+				got := map[string]string{}
+				if err := json.Unmarshal([]byte(r.Stdout), &got); err != nil || len(got) != len(attempts) {
+					t.Fatalf("%v\n%s", err, raw)
+				}
+				for name, why := range got {
+					t.Logf("%-8s %s", name, why)
+					if confined && why == "" {
+						t.Errorf("%s succeeded from inside", name)
+					}
+					if !confined && why != "" {
+						t.Errorf("%s fails without confinement, so it proves nothing: %s", name, why)
+					}
+				}
+				for _, l := range r.Levels {
+					if confined && !l.On {
+						t.Errorf("%s is off: %s", l.Name, l.Detail)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestInsideTheRoot(t *testing.T) {
+	s := shell(t, `mkdir a b && echo x > a/f && mv a/f b/g && ln b/g b/h && chmod 600 b/g && cat b/g && echo y > /tmp/t && cat /tmp/t && ls /run | wc -l`)
+	r := mustRun(t, s)
+	if got := all(r.Stdout); got != "x\ny\n0\n" || r.Exit == nil || *r.Exit != 0 {
+		t.Errorf("got %q %q", got, all(r.Stderr))
+	}
+	if _, err := os.Stat("/tmp/t"); err == nil {
+		t.Error("the private temp is the host's")
+	}
+	s = shell(t, `echo x > .env; rm -f .env; echo y >> .git/config; mv .git .old; echo new > plain; cat .env`)
+	for name, text := range map[string]string{".env": "secret\n", ".git/config": "conf\n"} {
+		p := filepath.Join(s.Root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ReadOnly = []string{".env", ".git", "not-there"}
+	r = mustRun(t, s)
+	b, _ := os.ReadFile(s.Root + "/.git/config")
+	if all(r.Stdout) != "secret\n" || string(b) != "conf\n" {
+		t.Errorf("protected files changed: %q %q %q", all(r.Stdout), b, all(r.Stderr))
+	}
+	if _, err := os.Stat(s.Root + "/plain"); err != nil {
+		t.Error("the root cannot be written", err)
+	}
+	s.ReadOnly = nil
+	mustRun(t, s)
+	if _, err := os.Stat(s.Root + "/.old"); err != nil {
+		t.Error("without the guard nothing happens either, so the test proves nothing")
+	}
+}
+
+func TestHidden(t *testing.T) {
+	dir, err := os.MkdirTemp("/var", "hpstate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(dir+"/token", []byte("canary"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := shell(t, "cat "+dir+"/token; ls "+dir)
+	if got := all(mustRun(t, s).Stdout); !strings.Contains(got, "canary") {
+		t.Fatalf("the place is not readable without hiding: %q", got)
+	}
+	s.Hide = []string{dir}
+	if got := all(mustRun(t, s).Stdout); got != "" {
+		t.Errorf("the daemon's place shows: %q", got)
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	t.Run("S105 a promised level that is missing: nothing runs", func(t *testing.T) {
+		s := shell(t, "touch ran")
+		s.Needs = []string{LevelUser, "a level of another kernel"}
+		r := mustRun(t, s)
+		if _, err := os.Stat(s.Root + "/ran"); err == nil || r.Termination != NoSandbox {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
