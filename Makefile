@@ -21,6 +21,7 @@ test: build ## vet, format, floors, all tests with the race detector
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'gofmt wants to change these files'; exit 1; }
 	$(GO) vet ./...
 	$(GO) test -race -timeout 15m ./...
+	$(GO) test -run 'TestPageManyCards$$' ./internal/e2e
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/holdpoint
 	GOOS=windows $(GO) build -o /dev/null ./cmd/holdpoint
 

@@ -20,12 +20,12 @@ func (r *patchReader) gitFile() (*filePatch, error) {
 		var err error
 		switch key {
 		case "old mode":
-			f.oldMode, err = r.mode(value)
+			_, err = r.mode(value)
 		case "new mode":
 			f.mode, err = r.mode(value)
 		case "deleted file mode":
 			f.kind = patchDelete
-			f.oldMode, err = r.mode(value)
+			_, err = r.mode(value)
 		case "new file mode":
 			f.kind = patchCreate
 			f.mode, err = r.mode(value)

@@ -14,7 +14,6 @@ type filePatch struct {
 	old, new  string // paths; the same one twice unless it is renamed or copied
 	kind      patchKind
 	mode      string // of a new file, or the new mode: "0644"; empty keeps it
-	oldMode   string
 	hunks     []hunk
 	binary    *binaryPatch
 	noData    bool   // binary files differ, and the patch does not say how
@@ -22,7 +21,6 @@ type filePatch struct {
 	newID     string
 	line      int  // of the patch, where this file begins
 	anywhere  bool // hunks name no lines: they are looked for from the top, in order
-	moveTo    string
 	hasHeader bool // "diff --git"
 }
 

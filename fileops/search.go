@@ -278,9 +278,6 @@ func (r *searcher) do(ctx context.Context, e *eye, j *job) {
 			room--
 		}
 		size += f.size
-		if f.skip == "" && f.count == 0 && f.done {
-			f.path = at.Join(name)
-		}
 		j.found = append(j.found, f)
 	}
 }

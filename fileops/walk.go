@@ -70,10 +70,9 @@ type branch struct {
 	depth int64
 	after []string // of the cursor: names from here on
 
-	state  state // guarded by traversal.mu, as are the next two until state is ready
-	names  []name
-	err    error
-	counts int
+	state state // guarded by traversal.mu, as are the next two until state is ready
+	names []name
+	err   error
 }
 
 type name struct {
@@ -151,8 +150,8 @@ func (w *traversal) need(b *branch) {
 func (w *traversal) read(b *branch) {
 	names, err := w.list(b)
 	w.mu.Lock()
-	b.names, b.err, b.state, b.counts = names, err, ready, len(names)
-	w.held += b.counts
+	b.names, b.err, b.state = names, err, ready
+	w.held += len(names)
 	for i := len(names) - 1; i >= 0; i-- {
 		if c := names[i].child; c != nil {
 			w.stack = append(w.stack, c)
@@ -163,10 +162,15 @@ func (w *traversal) read(b *branch) {
 }
 
 func (w *traversal) visit(b *branch, fn func(dir string, f rooted.Found) error) error {
+	left := len(b.names)
 	for i := range b.names {
 		n := &b.names[i]
-		if i%256 == 0 && w.ctx.Err() != nil {
-			return op.Fail(op.Cancelled, "cancelled while walking").Because(w.ctx.Err())
+		if i%256 == 255 {
+			if w.ctx.Err() != nil {
+				return op.Fail(op.Cancelled, "cancelled while walking").Because(w.ctx.Err())
+			}
+			w.visited(256)
+			left -= 256
 		}
 		if n.shown {
 			if err := fn(b.dir, n.Found); err != nil {
@@ -189,11 +193,16 @@ func (w *traversal) visit(b *branch, fn func(dir string, f rooted.Found) error) 
 			return err
 		}
 	}
+	w.visited(left)
+	return nil
+}
+
+// visited makes room for more names to be read.
+func (w *traversal) visited(names int) {
 	w.mu.Lock()
-	w.held -= b.counts
+	w.held -= names
 	w.mu.Unlock()
 	w.wake.Broadcast()
-	return nil
 }
 
 // shut passes over a directory that went away or was swapped, and tells of one that

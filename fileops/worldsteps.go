@@ -21,8 +21,12 @@ func (w *World) Into(ctx context.Context, p *Plan) error {
 	for _, k := range w.keep {
 		p.add(k.step, k.stage)
 	}
-	n := &netting{w: w, p: p, settled: map[*thing]bool{w.top: true}, left: map[op.Path]bool{}}
+	n := &netting{w: w, p: p, settled: map[*thing]bool{w.top: true}, left: map[op.Path]bool{}, leaving: map[op.Path]int{}, moving: map[op.Path]int{}}
 	n.gather()
+	for _, t := range n.tasks {
+		t.at = t.from
+		n.count(t, 1)
+	}
 	for n.pending() > 0 {
 		done, err := n.round(ctx)
 		if err != nil {
@@ -42,6 +46,7 @@ type task struct {
 	do   op.Act
 	t    *thing
 	from op.Path // Take, Move: where it stands now
+	at   op.Path // and after the moves so far
 	done bool
 }
 
@@ -50,7 +55,8 @@ type netting struct {
 	p       *Plan
 	tasks   []*task
 	moved   []*thing         // directories that will be elsewhere
-	moves   []op.Step        // done, in order
+	leaving map[op.Path]int  // of pending tasks: what stands where
+	moving  map[op.Path]int  // and moves
 	settled map[*thing]bool  // directories that are where they will be
 	left    map[op.Path]bool // what was taken or moved from where it stands now
 }
@@ -141,25 +147,55 @@ func (n *netting) ready(t *task, strict bool) bool {
 	if t.do != op.Take && !n.isSettled(t.t.in) {
 		return false
 	}
-	src := op.Path("")
-	if t.from != "" {
-		src = n.cur(t.from)
+	if t.do != op.Take && t.do != op.Swap && n.leaving[t.t.path()] > own(t, t.t.path()) {
+		return false // something has yet to leave
 	}
-	for _, o := range n.tasks {
-		if o.done || o == t || o.from == "" {
-			continue
+	if t.do == op.Take && t.t.kind == op.Directory {
+		for _, o := range n.tasks {
+			if !o.done && o != t && o.from != "" && o.at != t.at && o.at.Within(t.at) {
+				return false // it would be put away as well
+			}
 		}
-		at := n.cur(o.from)
-		switch {
-		case t.do != op.Take && t.do != op.Swap && at == t.t.path():
-			return false // something has yet to leave
-		case t.do == op.Take && at != src && at.Within(src):
-			return false // it would be put away as well
-		case strict && src != "" && o.do == op.Move && at != src && src.Within(at):
-			return false
+	}
+	if strict && t.from != "" {
+		for p := t.at.Parent(); p != "."; p = p.Parent() {
+			if n.moving[p] > 0 {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// own counts what a task itself leaves at a path.
+func own(t *task, p op.Path) int {
+	if t.from != "" && t.at == p {
+		return 1
+	}
+	return 0
+}
+
+// count keeps where things stand that have yet to leave.
+func (n *netting) count(t *task, by int) {
+	if t.from == "" {
+		return
+	}
+	n.leaving[t.at] += by
+	if t.do == op.Move {
+		n.moving[t.at] += by
+	}
+}
+
+// follow puts what is in a directory that moved where that is now.
+func (n *netting) follow(m op.Step) {
+	for _, t := range n.tasks {
+		if t.done || t.from == "" || t.at == m.Path || !t.at.Within(m.Path) {
+			continue
+		}
+		n.count(t, -1)
+		t.at = m.To + t.at[len(m.Path):]
+		n.count(t, 1)
+	}
 }
 
 // isSettled reports whether a directory is where it will be.
@@ -174,16 +210,6 @@ func (n *netting) isSettled(t *thing) bool {
 	return true
 }
 
-// cur is where a thing stands after the moves so far.
-func (n *netting) cur(p op.Path) op.Path {
-	for _, m := range n.moves {
-		if p.Within(m.Path) {
-			p = m.To + p[len(m.Path):]
-		}
-	}
-	return p
-}
-
 func (n *netting) do(ctx context.Context, t *task) error {
 	t.done = true
 	absent := op.State{Kind: op.Absent}
@@ -193,12 +219,15 @@ func (n *netting) do(ctx context.Context, t *task) error {
 		if err != nil {
 			return err
 		}
-		s.Path, s.Before, s.Inode = n.cur(t.from), before, t.t.now.Ino
+		n.count(t, -1)
+		s.Path, s.Before, s.Inode = t.at, before, t.t.now.Ino
 		n.left[t.from] = true
 		if t.do == op.Move {
 			s.To, s.After = t.t.path(), before
-			n.moves = append(n.moves, s)
-			n.settled[t.t] = t.t.kind == op.Directory
+			if t.t.kind == op.Directory {
+				n.settled[t.t] = true
+				n.follow(s)
+			}
 		}
 		n.p.add(s, nil)
 		return nil
@@ -255,8 +284,11 @@ func (n *netting) unknot(ctx context.Context) error {
 			return st.StageCopy(ctx, slot, node, rooted.Meta{Like: node})
 		}
 		if !n.goesWith(t.from) {
-			n.tasks = append(n.tasks, &task{do: op.Take, t: t.t, from: t.from})
+			away := &task{do: op.Take, t: t.t, from: t.from, at: t.at}
+			n.tasks = append(n.tasks, away)
+			n.count(away, 1)
 		}
+		n.count(t, -1)
 		t.do, t.from = op.Place, ""
 		return nil
 	}

@@ -82,7 +82,8 @@ func (s *Sight) see(ctx context.Context, root *rooted.Root, m Marker, sub op.Sub
 	if err != nil {
 		return within(err, "args."+sub.Arg)
 	}
-	n, err := root.Look(ctx, asked, sub.Follow)
+	// A spelling that ends in a slash means the directory, so a link is walked there too.
+	n, err := root.Look(ctx, asked, sub.Follow || rooted.MeansDirectory(sub.Asked))
 	if err != nil {
 		return within(err, "args."+sub.Arg)
 	}

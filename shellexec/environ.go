@@ -13,21 +13,22 @@ const (
 	maxEnviron   = 128 << 10
 )
 
-// never are variables that no call may set: they name what is loaded or found instead of
-// what the card shows. LD_ and DYLD_ go by their beginnings.
-var never = []string{"PATH", "BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "CDPATH", "GLOBIGNORE", "GCONV_PATH", "LOCPATH", "HOSTALIASES", "GETCONF_DIR",
+// startup are variables by which text or libraries get into programs when they start. They
+// are never passed on from the daemon; a call may set them, in sight of a person, at T4.
+var startup = []string{"BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "CDPATH", "GLOBIGNORE", "GCONV_PATH", "LOCPATH", "HOSTALIASES", "GETCONF_DIR",
 	"NLSPATH", "MALLOC_TRACE", "RESOLV_HOST_CONF", "RES_OPTIONS", "TMPDIR", "HOME"}
 
+// forbidden are variables that no call may set: they name what is loaded or found instead
+// of what the card shows.
 func forbidden(name string) bool {
 	upper := strings.ToUpper(name)
-	return strings.HasPrefix(upper, "LD_") || strings.HasPrefix(upper, "DYLD_") || strings.HasPrefix(upper, "BASH_FUNC_") || strings.HasPrefix(upper, "GLIBC_") ||
-		slices.Contains(never, upper)
+	return upper == "PATH" || strings.HasPrefix(upper, "LD_") || strings.HasPrefix(upper, "DYLD_") || strings.HasPrefix(upper, "BASH_FUNC_")
 }
 
-// steers reports a variable by which programs are told to run others. A script that sets
-// one is ranked highest; a call may set it, and a person reads it.
-func steers(name string) bool {
-	if forbidden(name) {
+// Steers reports a variable by which programs are told to run others. Whatever sets one is
+// ranked highest.
+func Steers(name string) bool {
+	if forbidden(name) || slices.Contains(startup, name) {
 		return true
 	}
 	for _, p := range []string{"GIT_", "PYTHON", "PERL", "RUBY", "NODE_", "NPM_", "LUA_", "JAVA_"} {
@@ -82,7 +83,7 @@ func Environ(daemon func(string) string, allow, extra []string, search, private 
 		}
 	}
 	for _, name := range allow {
-		if v := daemon(name); v != "" && !forbidden(name) {
+		if v := daemon(name); v != "" && !forbidden(name) && !slices.Contains(startup[:len(startup)-1], name) {
 			env[name] = v
 		}
 	}

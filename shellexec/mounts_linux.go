@@ -100,11 +100,9 @@ func scratch(dir, options string) error {
 // hide covers the daemon's own places and the usual places of secrets.
 func (h *helper) hide() error {
 	list := h.Hide
-	for _, kv := range h.Env {
-		if home, ok := strings.CutPrefix(kv, "HOME="); ok && home != "/" && home != h.Root {
-			for _, p := range secretPlaces {
-				list = append(list, filepath.Join(home, p))
-			}
+	if filepath.IsAbs(h.Home) && h.Home != "/" {
+		for _, p := range secretPlaces {
+			list = append(list, filepath.Join(h.Home, p))
 		}
 	}
 	for _, p := range list {

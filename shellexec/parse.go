@@ -147,7 +147,7 @@ func (s *scan) call(n *syntax.CallExpr) {
 			continue
 		}
 		tier, why = worse(tier, op.T3), "sets "+a.Name.Value
-		if steers(a.Name.Value) {
+		if Steers(a.Name.Value) {
 			tier, why = op.T4, "sets "+a.Name.Value+", which changes what programs run"
 			break
 		}

@@ -146,7 +146,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		p.theirs = append(p.theirs, w)
 		return w, nil
 	}
-	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
+	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
 		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Runtimes: runtimes()})
 	if err != nil {
 		return nil, err

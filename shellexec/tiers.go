@@ -137,7 +137,7 @@ func launchTier(name string, rest []string, own, depth int) (op.Tier, string, []
 		case name == "env" && (strings.HasPrefix(w, "-S") || strings.HasPrefix(w, "--s") || strings.HasPrefix(w, "-") && strings.Contains(w, "S")):
 			return op.T4, "splits text into a command that is not on the card", nil
 		case name == "env" && strings.Contains(w, "=") && !strings.HasPrefix(w, "-"):
-			if k, _, _ := strings.Cut(w, "="); steers(k) {
+			if k, _, _ := strings.Cut(w, "="); Steers(k) {
 				return op.T4, "sets " + k + ", which changes what programs run", nil
 			}
 		case strings.HasPrefix(w, "-"):

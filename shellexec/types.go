@@ -82,6 +82,7 @@ const Private = "/tmp"
 type order struct {
 	Argv, Env                       []string
 	Root, Dir                       string
+	Home                            string // of the daemon, whose secrets are hidden
 	RootDev, RootIno                uint64
 	Confined, Namespaces, Network   bool
 	Probe                           bool

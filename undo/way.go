@@ -34,6 +34,7 @@ type entry struct {
 	soft  bool // a directory goes if it is empty: what lies below may still be there
 	goes  int  // of the step by which it goes
 	moved bool // it stood elsewhere before
+	inner bool // it came inside a directory that was brought: what lies below is in the store
 }
 
 // takeBack adds the inverse of one operation.
@@ -385,7 +386,7 @@ func (w *way) inside(p op.Path) (*entry, error) {
 		case !ok:
 		case e.State.Kind == op.Absent && !e.soft:
 			return &entry{Version: Version{State: e.State}, at: -1}, nil
-		case e.at >= 0 && e.State.Kind == op.Directory:
+		case (e.at >= 0 || e.inner) && e.State.Kind == op.Directory:
 			return w.child(e.Node, string(p[len(up)+1:]))
 		case e.State.Kind == op.Directory && !e.soft:
 			return nil, nil // it stands in the workspace, here or where it was moved from
@@ -412,7 +413,7 @@ func (w *way) child(n *rooted.Node, below string) (*entry, error) {
 		n = next
 	}
 	state, err := n.State(w.ctx)
-	return &entry{Version: Version{State: state, Node: n}, at: -1}, err
+	return &entry{Version: Version{State: state, Node: n}, at: -1, inner: true}, err
 }
 
 // finish gives the steps without those that came to nothing, and what changes.

@@ -1,6 +1,7 @@
 // Command reads measures what agents do most beside the programs that are best at it: the
-// same work on the same files in one run, alternating, as ratios of the best times. It
-// uses the engine's own functions in this process, without a daemon between.
+// same work on the same files in one run, alternating, as ratios of the best times, on
+// the wall and of the processors: on a machine that others use as well the second is the one
+// to compare. It uses the engine's own functions in this process, without a daemon between.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"holdpoint/fileops"
@@ -54,7 +56,7 @@ func run(dir string, files int, big int64, rounds int, only string) error {
 		return err
 	}
 	fmt.Printf("%d cores, %d files; best of %d, ours and theirs in turn\n\n", runtime.NumCPU(), files, rounds)
-	fmt.Printf("%-44s %10s %10s %7s %6s  %s\n", "work", "ours ms", "theirs ms", "ratio", "goal", "ours found; theirs is")
+	fmt.Printf("%-40s %9s %9s %6s %9s %9s %6s %5s  %s\n", "work", "ours ms", "theirs ms", "ratio", "cpu ms", "theirs", "ratio", "goal", "ours found; theirs is")
 	for _, r := range rows {
 		if only != "" && !strings.Contains(r.name, only) {
 			continue
@@ -69,19 +71,23 @@ func run(dir string, files int, big int64, rounds int, only string) error {
 
 func (r row) measure(tree string, rounds int) error {
 	best := [2]time.Duration{1 << 62, 1 << 62}
+	spent := best // of the processor
 	var note string
 	for range rounds {
-		begin := time.Now()
+		begin, used := time.Now(), cpu()
 		n, err := r.ours()
 		if err != nil {
 			return err
 		}
-		best[0], note = min(best[0], time.Since(begin)), n
+		best[0], spent[0], note = min(best[0], time.Since(begin)), min(spent[0], cpu()-used), n
 		cmd := exec.Command(r.theirs[0], r.theirs[1:]...)
 		cmd.Dir = tree
 		begin = time.Now()
 		out, err := cmd.Output()
 		best[1] = min(best[1], time.Since(begin))
+		if s := cmd.ProcessState; s != nil {
+			spent[1] = min(spent[1], s.UserTime()+s.SystemTime())
+		}
 		if exit, ok := err.(*exec.ExitError); err != nil && !(ok && exit.ExitCode() == 1 && len(out) == 0) {
 			return fmt.Errorf("%s: %w", strings.Join(r.theirs, " "), err)
 		}
@@ -90,8 +96,18 @@ func (r row) measure(tree string, rounds int) error {
 	if r.goal > 0 {
 		goal = fmt.Sprintf("%.1f", r.goal)
 	}
-	fmt.Printf("%-44s %10.1f %10.1f %7.2f %6s  %s; %s\n", r.name, ms(best[0]), ms(best[1]), float64(best[0])/float64(best[1]), goal, note, brief(strings.Join(r.theirs, " ")))
+	fmt.Printf("%-40s %9.1f %9.1f %6.2f %9.1f %9.1f %6.2f %5s  %s; %s\n", r.name, ms(best[0]), ms(best[1]), float64(best[0])/float64(best[1]),
+		ms(spent[0]), ms(spent[1]), float64(spent[0])/float64(spent[1]), goal, note, brief(strings.Join(r.theirs, " ")))
 	return nil
+}
+
+// cpu is the time that this process has used of the processors.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func brief(s string) string {

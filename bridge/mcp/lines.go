@@ -25,10 +25,8 @@ import (
 // the plain form of the versions up to 2025-11-25 are read and answered here, without the
 // SDK's codec, which costs more than the call itself; everything else is the SDK's.
 
-const (
-	maxLine   = 48 << 20 // bytes of one message
-	maxFlying = 64       // calls of one client at once
-)
+// maxFlying is how many calls of one client run at once.
+const maxFlying = 64
 
 // ServeConn serves one client until it goes away, and closes conn. hello is what had
 // been read of it already. The caller's token was checked; its secret is looked up anew
@@ -97,9 +95,13 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if len(line) == 0 || l.quick(line) {
 			continue
 		}
+		if err := unfit(line); err != nil {
+			l.write(refusal(err))
+			continue
+		}
 		msg, err := jsonrpc.DecodeMessage(line)
 		if err != nil {
-			l.write([]byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this line is no JSON-RPC message"}}` + "\n"))
+			l.write(refusal(op.Fail(op.BadRequest, "this is no JSON-RPC message")))
 			continue
 		}
 		if r, ok := msg.(*jsonrpc.Request); ok {

@@ -133,6 +133,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request, _ op.Caller) 
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if !strictBody(w, r) {
+		return
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

@@ -157,3 +157,16 @@ func TestWaitArguments(t *testing.T) {
 		t.Errorf("%q %v", a.text, a.facts)
 	}
 }
+
+func TestUnfit(t *testing.T) {
+	for _, fine := range []string{`{}`, `{"a":1.5,"b":[-1e9,{"c":"1.5 \" 2","d":12345678901234567890}]}`, `{"a":-0}`, "{\"a\":1}\n"} {
+		if err := unfit([]byte(fine)); err != nil {
+			t.Errorf("%s: %v", fine, err)
+		}
+	}
+	for _, bad := range []string{``, `[]`, `{"a":1,"a":2}`, `{"a":1.5,"b":{"c":1,"c":2}}`, `{"a":1.5,"\u0061":2}`, `{"a":1}{}`, "{\"a\":\"\xff\"}", `{"a":1.5`, `{"a":"`, `{"a":"\`} {
+		if err := unfit([]byte(bad)); !errors.Is(err, op.BadRequest) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

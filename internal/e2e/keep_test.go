@@ -222,7 +222,7 @@ func TestStoreFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		huge.Truncate(1 << 30)
+		huge.Truncate(24 << 20)
 		huge.Close()
 		write(t, at("small.txt"), strings.Repeat("x", 1000)+"\n0\n")
 		for i := range 20 {

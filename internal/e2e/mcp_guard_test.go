@@ -123,10 +123,15 @@ func TestMCPGuards(t *testing.T) {
 		for _, line := range []string{
 			`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"view_file","NAME":"delete_file","arguments":{"path":"a.txt"}}}`,
 			`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"view_file","name":"delete_file","arguments":{"path":"a.txt"}}}`,
-			`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"view_file","arguments":{"path":"a.txt","path":"b.txt"}}}`,
+			`{"jsonrpc":"2.0","id":9,"method":"tools/list","method":"tools/call","params":{"name":"delete_file","arguments":{"path":"a.txt"}}}`,
+			`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"delete_file","arguments":{"path":"b.txt","path":"a.txt"}}}`,
+			`{"jsonrpc":"2.0","id":9,"method":"tools\/call","params":{"name":"delete_file","arguments":{"path":"b.txt","p\u0061th":"a.txt"},"_meta":{"x":1.5}}}`,
 		} {
-			if got := d.rawLine(t, line); strings.Contains(got, `"text":"a\n"`) && strings.Contains(line, `"path":"b.txt"`) || strings.Contains(got, "approval_id") {
-				t.Errorf("%s: got %s", line, got)
+			if got := d.rawLine(t, line); strings.Contains(got, "approval_id") {
+				t.Errorf("a line: %s: got %s", line, got)
+			}
+			if code, got := mcpAsk(t, "POST", url, line, with("MCP-Protocol-Version", "2026-07-28")...); strings.Contains(got, "approval_id") {
+				t.Errorf("a request: %s: got %d %s", line, code, got)
 			}
 		}
 		if n := queued(); n != 0 {
@@ -168,7 +173,7 @@ func TestMCPGuards(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 50 {
 			var c *mcpTools
-			if i%2 == 0 {
+			if i%5 != 0 {
 				c = d.overHTTP(addr, d.Agent, mcpVersions[i%3], nil)
 			} else {
 				c = d.stdio(mcpVersions[i%3], nil)

@@ -121,6 +121,8 @@ func TestPlaces(t *testing.T) {
 		"backup_file.path":       {M{}, follows(merge(special, M{"link to protected": "review protected_target"}))},
 		"rollback_file.path":     {M{"last": true}, follows(M{"dangling link": "not_found", "link to protected": "not_found", "fifo": "not_found"})},
 		"patch_file.path":        {M{"format": "json", "operations": []M{{"op": "set", "path": "/a", "value": 1}}}, follows(merge(special, M{"link to protected": "invalid_document", "empty": "bad_request"}))},
+		"workspace_shell.cwd":    {M{"command": "true"}, follows(merge(folder, M{"empty": "review process_execution"}))},
+		"workspace_tests.cwd":    {M{"command": "true"}, follows(merge(folder, M{"empty": "review process_execution"}))},
 		"delete_file.path":       {M{}, takes(nil)},
 		"move_file.source":       {M{"destination": "new"}, takes(nil)},
 		"move_file.destination":  {M{"source": "f"}, exists},

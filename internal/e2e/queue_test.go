@@ -608,6 +608,7 @@ func TestQueue(t *testing.T) {
 		}
 	})
 	t.Run("S68 (part) every argument that is given stands on the card", func(t *testing.T) {
+		write(t, in("ia"), "x")
 		write(t, in("doc68"), "{\"k\": 1}\n")
 		snapshot := object(must(t, d.call("backup_file", M{"path": "ia"}), "done")["result"])
 		must(t, d.call("edit_file", M{"path": "ia", "old_string": "x", "new_string": "y"}), "done")

@@ -196,3 +196,24 @@ func TestReadsOfOddThings(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// TestFileInfoOfText asks for the facts of texts, small and large.
+func TestFileInfoOfText(t *testing.T) {
+	d := start(t)
+	big := strings.Repeat("line of text\r\n", 150_000)
+	for name, text := range map[string]string{"lf": "a\nb\n", "open": "a\nb", "big": big, "empty": "", "bin": "a\x00b\n"} {
+		write(t, filepath.Join(d.Root, name), text)
+	}
+	for name, want := range map[string]string{
+		"lf":    "2 utf-8 lf true text/plain; charset=utf-8",
+		"open":  "2 utf-8 lf false text/plain; charset=utf-8",
+		"big":   "150000 utf-8 crlf true text/plain; charset=utf-8",
+		"empty": "0 utf-8 none false text/plain; charset=utf-8",
+		"bin":   "1 binary <nil> <nil> application/octet-stream",
+	} {
+		r := object(must(t, d.call("file_info", M{"path": name}), "done")["result"])
+		if got := fmt.Sprint(number(r["lines"]), " ", r["encoding"], " ", r["eol"], " ", r["final_newline"], " ", r["mime"]); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -59,12 +59,25 @@ func (v *terminal) text() string {
 	return ansi.Strip(string(v.out))
 }
 
-// shows waits until a text was drawn since the last keys.
+// shows waits until the screen has a text. A program draws only what differs from the
+// screen before, so the size is changed by a column to have all of it drawn.
 func (v *terminal) shows(want string) {
 	v.t.Helper()
-	for end := time.Now().Add(15 * time.Second); !strings.Contains(v.text(), want); time.Sleep(20 * time.Millisecond) {
+	for end, turn := time.Now().Add(60*time.Second), uint16(0); ; turn++ {
+		for i := 0; i < 10; i++ {
+			if strings.Contains(v.text(), want) {
+				return
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
 		if time.Now().After(end) {
 			v.t.Fatalf("the terminal does not show %q:\n%s", want, v.text())
+		}
+		v.mu.Lock()
+		v.out = nil
+		v.mu.Unlock()
+		if err := pty.Setsize(v.file, &pty.Winsize{Rows: 30, Cols: 110 + turn%2}); err != nil {
+			v.t.Fatal(err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 // Preview is what a call would do.
 type Preview struct {
 	Title   string      `json:"title,omitempty"`
+	Lines   []string    `json:"lines,omitempty"` // of a program: what is known of it
 	Diff    string      `json:"diff,omitempty"`
 	Effects []op.Effect `json:"effects,omitempty"`
 	Fails   bool        `json:"fails"` // it provably cannot succeed
@@ -63,6 +64,11 @@ func (e *Engine) Preflight(ctx context.Context, by op.Caller, req op.Request, wa
 	out.Preview = &Preview{}
 	if c.plan != nil {
 		out.Preview.Title, out.Preview.Diff, out.Preview.Effects = c.plan.Title, c.plan.Diff.Text, op.Effects(c.plan.Steps)
+		if c.spec.Class == op.Process {
+			for _, l := range c.plan.Lines {
+				out.Preview.Lines = append(out.Preview.Lines, op.Visible(l, false))
+			}
+		}
 	}
 	if err := e.pinned(c); err != nil {
 		out.Error = op.AsError(err)

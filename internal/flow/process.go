@@ -94,6 +94,11 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	if p.env, err = shellexec.Extra(run.Env); err != nil {
 		return err
 	}
+	for name := range run.Env {
+		if shellexec.Steers(name) {
+			p.reading.Tier = op.T4 // it changes what programs run
+		}
+	}
 	if err := e.timeLimit(c, p, asked); err != nil {
 		return err
 	}

@@ -52,6 +52,9 @@ func (e *Engine) processLines(ctx context.Context, c *call, p *process) []string
 	}
 	add = append(add, e.scripts(ctx, c, p)...)
 	for _, kv := range p.env {
+		if name, _, _ := strings.Cut(kv, "="); shellexec.Steers(name) {
+			kv += " (T4: it changes what programs run)"
+		}
 		add = append(add, "sets "+kv)
 	}
 	add = append(add, "is ended, with all that it started, after "+p.timeout.String())

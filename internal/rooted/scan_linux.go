@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -179,10 +180,18 @@ func kindOfEntry(t byte) op.Kind {
 	return op.Unknown
 }
 
-// Info looks at one name without following it.
+// Info looks at one name without following it. Unlike a node's it holds no text of a link
+// and does not tell a frozen file: it is for listings.
 func (d *Dir) Info(name string) (Info, error) {
-	i, _, err := lookAt(d.fd, name)
-	return i, fail(err, d.path.Join(name))
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT) })
+	if err != nil {
+		return Info{}, fail(err, d.path.Join(name))
+	}
+	return Info{
+		Kind: kindOf(uint16(st.Mode)), Size: st.Size, Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid, Links: uint64(st.Nlink), Dev: uint64(st.Dev), Ino: st.Ino,
+		Mtime: time.Unix(st.Mtim.Unix()), Ctime: time.Unix(st.Ctim.Unix()),
+	}, nil
 }
 
 // Open opens a name that the directory called a regular file. It never waits: what has
