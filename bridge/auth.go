@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -95,7 +96,10 @@ func (s *Server) anyRole(h handler) http.HandlerFunc {
 			}
 		}
 		if r.ContentLength > MaxBody {
-			fail(w, errTooLarge) // without reading what will not be taken
+			// Not kept, but passed over as far as is reasonable: a client that is cut off
+			// while it sends does not get to read why.
+			io.CopyN(io.Discard, r.Body, 2*MaxBody)
+			fail(w, errTooLarge)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)

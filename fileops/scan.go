@@ -118,7 +118,10 @@ func (s *scan) piece(ctx context.Context, text []byte, from, to int) {
 // part looks at text within a line that is longer than a piece. It keeps no more of the
 // line than that it matched.
 func (s *scan) part(ctx context.Context, text []byte, fresh int) {
-	if !s.hit {
+	if s.hunt != nil {
+		s.hunt.over(text)
+	}
+	if !s.hit && (s.hunt == nil || s.hunt.from(0) >= 0) {
 		if a, b, ok := s.p.in(ctx, text); ok {
 			s.hit = true
 			s.add(text, 0, len(text), a, b, s.long-int64(len(text)-fresh))

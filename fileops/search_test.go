@@ -155,20 +155,21 @@ func TestLargeFileInPieces(t *testing.T) {
 		line++
 	}
 	r := rand.New(rand.NewPCG(5, 5))
-	for b.Len() < 14<<20 {
+	for b.Len() < 9<<20 {
 		s := strings.Repeat("x", r.IntN(200))
 		if r.IntN(40_000) == 0 {
 			s += "needle" + s
 		}
 		add(s)
 	}
-	add(strings.Repeat("y", 11<<20) + "needle" + strings.Repeat("z", 3<<20)) // longer than a piece
+	add(strings.Repeat("y", 6<<20) + "needle" + strings.Repeat("z", 2<<20)) // longer than a piece
 	add("after needle")
-	add(strings.Repeat("w", 9<<20))
+	add(strings.Repeat("w", 5<<20))
 	b.WriteString("the last needle")
 	want = append(want, fmt.Sprintf("big:%d:10", line))
 	lay(t, filepath.Join(dir, "big"), b.Bytes())
 	for _, a := range []op.SearchArgs{{Pattern: "needle"}, {Pattern: "nee[d]le", Regex: true}, {Pattern: "NEEDLE", IgnoreCase: true, Context: new(int64)}} {
+		a.TimeoutMS = ptr(60_000) // the race detector is slow, and this is no test of time
 		if got := hits(t, dir, a); !slices.Equal(got, want) {
 			t.Errorf("%+v:\ngot  %q\nwant %q", a, got, want)
 		}

@@ -175,13 +175,16 @@ func (e *eye) large(ctx context.Context, r rooted.Reading, sc *scan) (skip strin
 		}
 		to := len(text)
 		if !last {
-			if to = edge(text, from, sc.context); to <= from {
-				// No whole line is there: it is longer than a piece.
-				if to = bytes.LastIndexByte(text, '\n') + 1; to <= from {
-					sc.part(ctx, text[from:], len(text)-from)
-					kept, from = copy(e.buf, text[tailOf(text):]), 0
-					continue
-				}
+			// What is kept leaves room for as much again: lines of context that are too long
+			// for that are not shown, and a line that is becomes one that is looked at in parts.
+			if to = edge(text, from, sc.context); to <= from || len(text)-to > maxMemory/2 {
+				to = max(from, bytes.LastIndexByte(text, '\n')+1)
+			}
+			if len(text)-to > maxMemory/2 {
+				sc.piece(ctx, text, from, to)
+				sc.part(ctx, text[to:], len(text)-to)
+				kept, from = copy(e.buf, text[tailOf(text):]), 0
+				continue
 			}
 		}
 		sc.piece(ctx, text, from, to)
@@ -192,9 +195,8 @@ func (e *eye) large(ctx context.Context, r rooted.Reading, sc *scan) (skip strin
 		kept = copy(e.buf, text[begin:])
 		from = to - begin
 		if kept > maxMemory/2 {
-			// Lines of context so long that nothing could be read beside them.
-			begin = to
-			kept, from = copy(e.buf, text[begin:]), 0
+			kept, from = kept-from, 0
+			copy(e.buf, e.buf[to-begin:to-begin+kept])
 		}
 	}
 	return "", nil

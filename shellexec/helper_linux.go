@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	ossignal "os/signal"
 	"runtime"
 	"slices"
 	"strconv"
@@ -21,6 +22,14 @@ import (
 func Helper() int {
 	// What is dropped below is dropped by this thread alone, and inherited by what it starts.
 	runtime.LockOSThread()
+	// What runs as the same user must not reach into this process, which keeps powers that
+	// the started thread has given up.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return 2
+	}
+	// Nor end it by a signal: it has to tell how the program ended. They are caught, not
+	// ignored, because an ignored one would stay so in the program.
+	ossignal.Notify(make(chan os.Signal, 1))
 	for fd := fdOrder; fd <= fdProgram; fd++ {
 		unix.CloseOnExec(fd)
 	}
@@ -108,6 +117,12 @@ func (h *helper) confine() error {
 		}
 	}
 	h.level(LevelCount, limits(h.Namespaces, h.Processes))
+	if h.Namespaces && on(h.levels, LevelProc) {
+		// The settings there ask for the number of the user, which root keeps.
+		if err := unix.MountSetattr(unix.AT_FDCWD, "/proc", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("/proc cannot be made read-only: %w", err)
+		}
+	}
 	if err := h.enter(); err != nil {
 		return err
 	}
@@ -123,7 +138,7 @@ func (h *helper) confine() error {
 		err = restrict(rules)
 	}
 	h.level(LevelAccess, err)
-	h.level(LevelSyscall, filter(h.Network))
+	h.level(LevelSyscall, errors.Join(filter(h.Network), native()))
 	return nil
 }
 
@@ -289,4 +304,8 @@ func stateOf(pid int) byte {
 func nameOf(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return strings.TrimSpace(string(b))
+}
+
+func on(levels []Level, name string) bool {
+	return slices.ContainsFunc(levels, func(l Level) bool { return l.Name == name && l.On })
 }

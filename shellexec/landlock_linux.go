@@ -66,7 +66,7 @@ func (h *helper) rules() (int, error) {
 		for _, dir := range []string{"/tmp", "/var/tmp", "/run", "/dev/shm", "/dev/pts"} {
 			err = errors.Join(err, allow(fd, dir, all))
 		}
-		err = errors.Join(err, allow(fd, "/proc", landlockRead|unix.LANDLOCK_ACCESS_FS_WRITE_FILE|all&unix.LANDLOCK_ACCESS_FS_TRUNCATE))
+
 	}
 	for _, d := range devices {
 		err = errors.Join(err, allow(fd, "/dev/"+d, unix.LANDLOCK_ACCESS_FS_READ_FILE|unix.LANDLOCK_ACCESS_FS_WRITE_FILE|all&landlockNew))

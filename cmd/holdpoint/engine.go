@@ -86,6 +86,7 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 	cfg.Version, cfg.Host, cfg.MachineID, cfg.User = s.version, host, machineID(), userName()
 	cfg.Excludes = globalExcludes(s.env)
 	cfg.ReviewAuth, cfg.ReviewURL, cfg.AllowYolo = s.reviewAuth, s.reviewURL, s.yolo
+	cfg.Getenv = s.env
 	o.engine = flow.New(cfg, o.journal, o.log, o.trust)
 	go o.housekeeping(ctx)
 	return o, nil

@@ -33,6 +33,7 @@ func (d *daemon) auditLines() []string {
 }
 
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "[profiles.free]\nrequire_approval = false\n")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	free := d.token(M{"name": "free", "role": "agent", "workflow": "wf", "profile": "free"})
@@ -206,6 +207,7 @@ func TestAudit(t *testing.T) {
 }
 
 func TestStart(t *testing.T) {
+	t.Parallel()
 	t.Run("S82 directories are 0700 and files 0600, whatever the umask, the socket too", func(t *testing.T) {
 		for _, umask := range []string{"000", "022"} {
 			d := under(t, "sh", "-c", "umask "+umask+`; exec "$@"`, "sh")

@@ -79,6 +79,7 @@ func (d *daemon) judgedAs(t *testing.T, token, name string, args M, verdict stri
 }
 
 func TestEnvelope(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "", "--allow-broad-root")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	write(t, in("a.txt"), "one\ntwo\n")
@@ -175,6 +176,7 @@ func TestEnvelope(t *testing.T) {
 
 // TestDryRun has a row for each mutating operation that is built; a new one fails it.
 func TestDryRun(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "f"), "zero\n")
 	write(t, filepath.Join(d.Root, "g"), "g\n")
@@ -251,6 +253,7 @@ func difference(a, b map[string]string) (out []string) {
 }
 
 func TestSwitches(t *testing.T) {
+	t.Parallel()
 	conf := ""
 	names := map[string][]string{}
 	for _, spec := range op.Operations() {
@@ -331,6 +334,7 @@ func TestSwitches(t *testing.T) {
 }
 
 func TestOptOut(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "[profiles.free]\nrequire_approval = false\n")
 	token := d.token(M{"name": "free", "role": "agent", "profile": "free"})
 	in := func(p string) string { return filepath.Join(d.Root, p) }
@@ -406,6 +410,7 @@ func TestOptOut(t *testing.T) {
 
 // TestModes runs profiles whose mode is stricter than auto.
 func TestModes(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "[profiles.deny]\nmode = \"deny\"\n[profiles.prompt]\nmode = \"prompt\"\n[profiles.free]\nmode = \"prompt\"\nrequire_approval = false\n")
 	file := filepath.Join(d.Root, "f")
 	write(t, file, "x\n")
@@ -505,6 +510,7 @@ func TestModes(t *testing.T) {
 }
 
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	write(t, in("f"), "one CANARY-old\n")
@@ -830,6 +836,7 @@ func told(r M) []string {
 }
 
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, ".env"), "A=1\n")
 	t.Run("X66, X62 classes, tiers and switches of the operations are frozen", func(t *testing.T) {

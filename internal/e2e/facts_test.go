@@ -29,6 +29,7 @@ func firstTarget(t testing.TB, look M) M {
 }
 
 func TestFacts(t *testing.T) {
+	t.Parallel()
 	y := newYard(t, quick(t, ""))
 	in := func(p string) string { return filepath.Join(y.Root, p) }
 	write(t, in("dir/a"), "a\n")
@@ -157,6 +158,7 @@ func kept(t testing.TB, state string) []string {
 // TestReadsNeverWait holds every read to its answer while the queue is as full as it gets
 // and the profile the strictest that still lets agents read.
 func TestReadsNeverWait(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "[profiles.default]\nallow_write = false\nallow_edit = false\nallow_copy = false\nallow_move = false\nmode = \"prompt\"\n")
 	write(t, filepath.Join(d.Root, "f"), "one\n")
 	for i := range 60 {
@@ -199,6 +201,7 @@ func pinsOf(t testing.TB, look M) (root string, pins []M) {
 }
 
 func TestPins(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	t.Run("C17 what a decision used is pinned, absence and the root among it", func(t *testing.T) {
@@ -439,6 +442,7 @@ func TestPins(t *testing.T) {
 
 // TestMetadata checks that bytes nobody asked to change do not change.
 func TestMetadata(t *testing.T) {
+	t.Parallel()
 	root, state := dirs(t)
 	d := underOn(t, root, state, "sh", "-c", `umask 022; exec "$@"`, "sh")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
@@ -649,6 +653,7 @@ func TestMetadata(t *testing.T) {
 
 // TestPlainUser runs the daemon as a user who may not read and own everything.
 func TestPlainUser(t *testing.T) {
+	t.Parallel()
 	const user = 65534
 	root, state := dirs(t)
 	base := filepath.Dir(root)
@@ -703,6 +708,7 @@ func TestPlainUser(t *testing.T) {
 }
 
 func TestRootGone(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "f"), "one\n")
 	edit := M{"path": "f", "old_string": "one", "new_string": "two"}

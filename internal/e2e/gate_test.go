@@ -28,6 +28,7 @@ func TestWithoutTheGate(t *testing.T) {
 		{"op": "patch_file", "args": M{"patch": "--- a/f.txt\n+++ b/f.txt\n@@ -1 +1 @@\n-one\n+two\n"}},
 		{"op": "batch_file_ops", "args": M{"operations": []any{M{"op": "write_file", "args": M{"path": "b.txt", "content": "x"}}, M{"op": "delete_file", "args": M{"path": "f.txt"}}}}},
 	}
+	suite = append(suite, M{"op": "workspace_shell", "args": M{"command": "touch", "args": []any{"made"}}})
 	run := func(t *testing.T, bin string) (before, after string, done int) {
 		root, state := dirs(t)
 		write(t, filepath.Join(root, "f.txt"), "one\n")

@@ -223,6 +223,7 @@ func (d *daemon) rss() int64 {
 }
 
 func TestStrictJSON(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	before := digest(t, d.Root)
@@ -283,6 +284,7 @@ func TestStrictJSON(t *testing.T) {
 
 // TestHTTPStatus holds each kind of answer to its status line and the contract's fields.
 func TestHTTPStatus(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "[profiles.closed]\nallow_delete = false\n")
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	write(t, filepath.Join(d.Root, "dir", "g"), "y\n")
@@ -442,6 +444,7 @@ func listening(t testing.TB) (*daemon, string) {
 }
 
 func TestLoopback(t *testing.T) {
+	t.Parallel()
 	d, addr := listening(t)
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	before := digest(t, d.Root)
@@ -539,6 +542,7 @@ func TestLoopback(t *testing.T) {
 }
 
 func TestNoToken(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	held := must(t, d.call("delete_file", M{"path": "f"}), "review")
@@ -728,6 +732,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 func TestManyClients(t *testing.T) {
+	t.Parallel()
 	d, addr := listening(t)
 	const clients, requests = 50, 20
 	for i := range clients {

@@ -23,6 +23,7 @@ func (d *daemon) reasonOf(t testing.TB, path string) string {
 }
 
 func TestProtected(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	const guard, free = "protected_target", "low_impact_scoped_change"
@@ -193,6 +194,7 @@ func TestProtected(t *testing.T) {
 func firstTargetOf(card M) M { return objects(card["targets"])[0] }
 
 func TestPatterns(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"HOLDPOINT_PROTECTED_PATTERNS", "CHENG_FILE_OPS_PROTECTED_PATTERNS"} {
 		t.Run("C83 "+name+" only adds", func(t *testing.T) {
 			root, state := dirs(t)
@@ -243,6 +245,7 @@ func TestPatterns(t *testing.T) {
 }
 
 func TestStateInsideRoot(t *testing.T) {
+	t.Parallel()
 	t.Run("S37, C87 a root that holds the state, or lies in it, is refused at start, by every spelling", func(t *testing.T) {
 		base := t.TempDir()
 		ws := filepath.Join(base, "ws")
@@ -313,6 +316,7 @@ func policyFile(t testing.TB, d string, policies ...M) string {
 }
 
 func TestTrusted(t *testing.T) {
+	t.Parallel()
 	root, state := dirs(t)
 	base := filepath.Dir(root)
 	entry := M{"id": "nightly", "workflow_ids": []string{"clean"}, "operations": []string{"delete_file"}, "roots": []string{filepath.Join(root, "out")}}

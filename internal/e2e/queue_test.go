@@ -39,6 +39,7 @@ func (d *daemon) waiting(id string) <-chan M {
 func idOf(held M) string { return text(held, "approval", "id") }
 
 func TestQueue(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	remove := func(t *testing.T, p string) M {
@@ -844,6 +845,7 @@ func TestDeadlines(t *testing.T) {
 }
 
 func TestLedger(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	write(t, in("f"), "x\n")
@@ -923,6 +925,7 @@ func TestLedger(t *testing.T) {
 }
 
 func TestTwoRoots(t *testing.T) {
+	t.Parallel()
 	root, state := dirs(t)
 	second := filepath.Join(filepath.Dir(root), "second")
 	write(t, filepath.Join(root, "f"), "first\n")

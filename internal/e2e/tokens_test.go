@@ -12,6 +12,7 @@ import (
 )
 
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	write(t, in("f"), "x\n")
@@ -147,6 +148,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestTokenLife(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	look := M{"op": "view_file", "args": M{"path": "f"}}
@@ -224,6 +226,7 @@ func TestTokenLife(t *testing.T) {
 }
 
 func TestClearance(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "[floors]\ndelete_file = 4\nmove_file = 2\nedit_file = 3\n")
 	write(t, filepath.Join(d.Root, "f"), "x\n")
 	before := digest(t, d.Root)
@@ -292,6 +295,7 @@ func (d *daemon) call2(op string, args M) (int, M) {
 }
 
 func TestBoundTokens(t *testing.T) {
+	t.Parallel()
 	root, state := dirs(t)
 	second := filepath.Join(filepath.Dir(root), "second")
 	write(t, filepath.Join(root, "f"), "first\n")

@@ -37,9 +37,10 @@ type Config struct {
 	StoreMax   int64         // bytes that all stores together may hold; 10 GiB where zero
 	MaxWaiting int
 	ReviewURL  func(op.ID) string
-	ReviewAuth string // passphrase or token
-	Store      string // "" or "in-root"
-	AllowYolo  bool   // the operator's leave, given at start-up
+	ReviewAuth string              // passphrase or token
+	Store      string              // "" or "in-root"
+	Getenv     func(string) string // the daemon's environment; empty when nil
+	AllowYolo  bool                // the operator's leave, given at start-up
 	Process    ProcessConfig
 	Now        func() time.Time
 }
@@ -70,6 +71,9 @@ type Engine struct {
 func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Getenv == nil {
+		cfg.Getenv = func(string) string { return "" }
 	}
 	if cfg.Keep == 0 {
 		cfg.Keep = undo.DefaultKeep

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 	"unicode/utf8"
@@ -33,15 +32,13 @@ func (e *Engine) Output(_ context.Context, by op.Caller, id op.ID, stream string
 	if !op.Label(string(id)) || stream != "stdout" && stream != "stderr" || offset < 0 {
 		return Piece{}, absent
 	}
-	name := filepath.Join(e.jrn.Dir(), "output", string(by.Token), string(id)+"."+stream)
+	token := by.Token
 	if by.Role.Includes(op.Observer) {
-		if all, err := filepath.Glob(filepath.Join(e.jrn.Dir(), "output", "*", string(id)+"."+stream)); err == nil && len(all) == 1 {
-			name = all[0]
-		}
+		token = ""
 	}
-	f, err := os.Open(name)
+	f, err := e.spill().Open(token, string(id)+"."+stream)
 	if err != nil {
-		return Piece{}, absent
+		return Piece{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -73,12 +70,7 @@ func (e *Engine) whole(token op.ID, s shellexec.Stream) string {
 	if s.File == "" {
 		return string(s.Head) + string(s.Tail)
 	}
-	f, err := os.Open(filepath.Join(e.jrn.Dir(), "output", string(token), s.File))
-	if err != nil {
-		return string(s.Tail)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.NewSectionReader(f, max(0, s.Total-16<<20), 16<<20))
+	b, err := e.spill().Tail(token, s.File, s.Total, 16<<20)
 	if err != nil {
 		return string(s.Tail)
 	}
@@ -86,16 +78,10 @@ func (e *Engine) whole(token op.ID, s shellexec.Stream) string {
 }
 
 // dropOutput ends the files of long outputs that are kept no longer.
-func (e *Engine) dropOutput() {
-	old, err := filepath.Glob(filepath.Join(e.jrn.Dir(), "output", "*", "*"))
-	if err != nil {
-		return
-	}
-	for _, name := range old {
-		if info, err := os.Lstat(name); err == nil && e.cfg.Now().Sub(info.ModTime()) > keptOutput {
-			os.Remove(name)
-		}
-	}
+func (e *Engine) dropOutput() { e.spill().Prune(e.cfg.Now().Add(-keptOutput)) }
+
+func (e *Engine) spill() shellexec.Spill {
+	return shellexec.Spill{Dir: filepath.Join(e.jrn.Dir(), "output")}
 }
 
 const keptOutput = 7 * 24 * time.Hour

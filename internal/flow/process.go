@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -346,7 +345,7 @@ func (e *Engine) reads(ctx context.Context, c *call, p *process, words []string)
 
 // search is the search path of programs.
 func (e *Engine) search() string {
-	return shellexec.Search(os.Getenv("PATH"), func(dir string) bool {
+	return shellexec.Search(e.cfg.Getenv("PATH"), func(dir string) bool {
 		e.mu.RLock()
 		defer e.mu.RUnlock()
 		for _, w := range e.roots {

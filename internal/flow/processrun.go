@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -30,7 +28,7 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	spec.Program, spec.Argv, spec.Dir, spec.Timeout, spec.Network = p.program.File, p.argv, p.dir, p.timeout, p.run.Network
 	spec.Confined, spec.ReadOnly = e.cfg.Process.Confinement != "off", p.readOnly
 	private := shellexec.Private
-	spec.Env = shellexec.Environ(os.Getenv, e.cfg.Process.Env, p.env, e.search(), private)
+	spec.Env = shellexec.Environ(e.cfg.Getenv, e.cfg.Process.Env, p.env, e.search(), private)
 	for _, l := range p.levels {
 		if l.On {
 			spec.Needs = append(spec.Needs, l.Name)
@@ -39,7 +37,7 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	if a, ok := c.args.(*op.ShellArgs); ok {
 		spec.Stdin = []byte(a.Stdin)
 	}
-	if spec.Spill, err = e.spillDir(c.by.Token); err != nil {
+	if spec.Spill, err = e.spill().For(c.by.Token); err != nil {
 		return e.fail(c, d, err)
 	}
 	spec.Name = string(id)
@@ -192,13 +190,4 @@ func stateOf(i rooted.Info) op.State {
 		s.Size, s.Mode, s.Target = i.Size, i.ModeString(), i.Target
 	}
 	return s
-}
-
-// spillDir is where long output of one token's programs lies; no other token reads it.
-func (e *Engine) spillDir(token op.ID) (string, error) {
-	dir := filepath.Join(e.jrn.Dir(), "output", string(token))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", op.Fail(op.IOError, "there is no place for long output").Because(err)
-	}
-	return dir, nil
 }

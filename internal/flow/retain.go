@@ -204,10 +204,7 @@ func (e *Engine) drop(ctx context.Context, w *Workspace, o journal.Operation, li
 			if slot == "" || live[slot] {
 				continue
 			}
-			n, err := w.Store.Size(ctx, slot)
-			if err != nil {
-				return sum, err
-			}
+			n, _ := w.Store.Size(ctx, slot) // what cannot be read can be dropped all the same
 			sum += n
 			if dryRun {
 				continue

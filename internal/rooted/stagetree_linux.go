@@ -123,7 +123,8 @@ func (s *Store) Sizes(ctx context.Context) (map[string]int64, error) {
 	}
 	out := make(map[string]int64, len(slots))
 	for _, slot := range slots {
-		if out[slot], err = s.Size(ctx, slot); err != nil {
+		// What cannot be read counts as far as it was: a count must not stop a change.
+		if out[slot], err = s.Size(ctx, slot); ctx.Err() != nil {
 			return nil, err
 		}
 	}
