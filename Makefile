@@ -57,4 +57,4 @@ $(MCP_CLIENTS)/.installed: internal/e2e/testdata/mcp/package-lock.json
 
 test-mcp: $(MCP_CLIENTS)/.installed ## every tool with the official MCP clients (Go, TypeScript, inspector), stdio and HTTP
 	cp internal/e2e/testdata/mcp/drive.mjs internal/e2e/testdata/mcp/calls.json $(MCP_CLIENTS)/
-	HOLDPOINT_MCP_CLIENTS="$(CURDIR)/$(MCP_CLIENTS)" GOFLAGS="$(GOFLAGS) -tags=mcpsdk,npm" $(GO) test -timeout 15m -run '^TestMCP' ./internal/e2e
+	HOLDPOINT_MCP_CLIENTS="$(CURDIR)/$(MCP_CLIENTS)" GOFLAGS="$(GOFLAGS) -tags=npm" $(GO) test -timeout 15m -run '^TestMCP' ./internal/e2e

@@ -1,4 +1,4 @@
-//go:build mcpsdk && npm
+//go:build npm
 
 package e2e
 

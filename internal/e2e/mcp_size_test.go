@@ -1,5 +1,3 @@
-//go:build mcpsdk
-
 package e2e
 
 import (
