@@ -163,9 +163,8 @@ var fsTools = toolNames{"read_text_file", "edit_file", "get_file_info", func(pat
 	return map[string]any{"path": path, "edits": []map[string]string{{"oldText": old, "newText": new}}}
 }}
 
-var holdpointTools = toolNames{"view_file", "edit_file", "file_info", func(path, old, new string) map[string]any {
-	return map[string]any{"path": path, "old_string": old, "new_string": new}
-}}
+// compatTools are the same names served by holdpoint mcp --compat, which shows a file whole.
+var compatTools = fsTools
 
 func startStdio(label string, tools toolNames, argv ...string) (*stdio, error) {
 	m := &stdio{label: label, tools: tools, cmd: exec.Command(argv[0], argv[1:]...)}

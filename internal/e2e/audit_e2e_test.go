@@ -237,7 +237,7 @@ func TestStart(t *testing.T) {
 			}
 		}
 	})
-	t.Run("S83 a state directory that another could have made or can write is not used", func(t *testing.T) {
+	t.Run("S83 (part) a state directory that another could have made or can write is not used", func(t *testing.T) {
 		for what, spoil := range map[string]func(base, state string){
 			"group-writable": func(_, s string) { os.Mkdir(s, 0o700); os.Chmod(s, 0o770) },
 			"another owner":  func(_, s string) { os.Mkdir(s, 0o700); os.Chown(s, 1234, 1234) },

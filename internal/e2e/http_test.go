@@ -639,7 +639,7 @@ func TestBodies(t *testing.T) {
 			t.Errorf("status: %d", status)
 		}
 	}
-	t.Run("S78 a 1 GiB body without a token is not read", func(t *testing.T) {
+	t.Run("S78 (part) a 1 GiB body without a token is not read", func(t *testing.T) {
 		c, err := net.Dial("unix", d.Socket)
 		if err != nil {
 			t.Fatal(err)

@@ -246,7 +246,7 @@ func TestPatterns(t *testing.T) {
 
 func TestStateInsideRoot(t *testing.T) {
 	t.Parallel()
-	t.Run("S37, C87 a root that holds the state, or lies in it, is refused at start, by every spelling", func(t *testing.T) {
+	t.Run("S37 (part) a root that holds the state, or lies in it, is refused at start, by every spelling", func(t *testing.T) {
 		base := t.TempDir()
 		ws := filepath.Join(base, "ws")
 		write(t, filepath.Join(ws, "state", "keep"), "")
