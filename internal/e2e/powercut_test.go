@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -35,7 +36,9 @@ func shutdownNow(mount string) error {
 // disk is one loop-mounted filesystem.
 type disk struct {
 	t            *testing.T
+	kind         string
 	image, mount string
+	loop         string
 }
 
 func newDisk(t *testing.T, kind string) *disk {
@@ -43,7 +46,7 @@ func newDisk(t *testing.T, kind string) *disk {
 		t.Skip("mounting needs root")
 	}
 	base := t.TempDir()
-	d := &disk{t, filepath.Join(base, "img"), filepath.Join(base, "mnt")}
+	d := &disk{t: t, kind: kind, image: filepath.Join(base, "img"), mount: filepath.Join(base, "mnt")}
 	const mb = 512 // sparse; mkfs.xfs makes none under 300
 	f, err := os.Create(d.image)
 	if err == nil {
@@ -57,9 +60,29 @@ func newDisk(t *testing.T, kind string) *disk {
 		t.Fatal(err)
 	}
 	d.sh("mkfs."+kind, "-q", d.image)
-	d.sh("mount", "-o", "loop", d.image, d.mount)
-	t.Cleanup(func() { exec.Command("umount", "-l", d.mount).Run() })
+	d.attach()
+	t.Cleanup(func() {
+		exec.Command("umount", "-l", d.mount).Run()
+		exec.Command("losetup", "-d", d.loop).Run()
+	})
 	return d
+}
+
+// attach mounts the image over a loop device of its own. A namespace that some other
+// process made meanwhile may still hold the filesystem that was stopped, and a device
+// used twice would bring that one back.
+func (d *disk) attach() {
+	d.t.Helper()
+	out, err := exec.Command("losetup", "-f", "--show", d.image).CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("losetup: %v\n%s", err, out)
+	}
+	d.loop = strings.TrimSpace(string(out))
+	options := "rw"
+	if d.kind == "xfs" {
+		options = "nouuid"
+	}
+	d.sh("mount", "-o", options, d.loop, d.mount)
 }
 
 func (d *disk) sh(argv ...string) {
@@ -73,7 +96,8 @@ func (d *disk) sh(argv ...string) {
 func (d *disk) remount() {
 	d.t.Helper()
 	d.sh("umount", d.mount)
-	d.sh("mount", "-o", "loop", d.image, d.mount)
+	exec.Command("losetup", "-d", d.loop).Run()
+	d.attach()
 }
 
 // slot is one file whose last acknowledged value is known to the test.
