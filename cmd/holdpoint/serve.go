@@ -351,7 +351,7 @@ func (u unlinking) Close() error {
 
 // greet says where the daemon is and what to try first.
 func (a *app) greet(o *opened, socket string, f serveFlags, say func(string, ...any)) {
-	where := ""
+	self, where := os.Args[0], "" // as it was called, so that the lines can be pasted
 	if a.socket != "" || a.Env("HOLDPOINT_SOCKET") != "" {
 		where = "--socket " + socket + " "
 	} else if st := first(a.state, a.Env("HOLDPOINT_STATE")); st != "" {
@@ -365,8 +365,8 @@ func (a *app) greet(o *opened, socket string, f serveFlags, say func(string, ...
 	if f.listen != "" {
 		say("http     http://%s", f.listen)
 	}
-	say("review   holdpoint %sreview list, then review approve ID (asks for the passphrase)", where)
-	say("try      holdpoint %scall list_directory", where)
-	say("         holdpoint %scall write_file path=hello.txt content=hello", where)
-	say("         holdpoint %sundo @", where)
+	say("review   %s %sreview list, then review approve ID (asks for the passphrase)", self, where)
+	say("try      %s %scall list_directory", self, where)
+	say("         %s %scall write_file path=hello.txt content=hello", self, where)
+	say("         %s %sundo @", self, where)
 }
