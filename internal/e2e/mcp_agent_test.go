@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // TestMCPAgent lets a scripted agent work unattended: 200 calls of mixed kinds on a real
@@ -73,7 +74,7 @@ func TestMCPAgent(t *testing.T) {
 			f := live[rng.IntN(len(live))]
 			text := read(t, filepath.Join(root, f))
 			old, _, ok := strings.Cut(text, "\n")
-			if !ok || old == "" || strings.Count(text, old) != 1 || len(text) > 60_000 {
+			if !ok || old == "" || strings.Count(text, old) != 1 || len(text) > 60_000 || !utf8.ValidString(text) { // what is no text cannot travel as a string
 				kind = "preflight"
 				c.done(kind, M{"op": "delete_file", "args": M{"path": f}})
 				break
