@@ -16,6 +16,8 @@ func TestParse(t *testing.T) {
 		"C12 I30 two":              {"C12", "I30"},
 		"C12,I30,S1 three":         {"C12", "I30", "S1"},
 		"S97 (part) a half":        {"S97"},
+		"I87 (part), I91 (part) b": {"I87", "I91"},
+		"I87, I91 (part) c":        {"I87", "I91"},
 		"D1":                       {"D1"},
 		"S97 (part) ":              {"S97"},
 		"C012 no such form":        nil,

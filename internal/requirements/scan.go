@@ -22,18 +22,18 @@ type claim struct {
 
 var (
 	ids  = regexp.MustCompile(`[CIUXDS][1-9][0-9]*`)
-	head = regexp.MustCompile(`^` + ids.String() + `(?:(?:, ?| )` + ids.String() + `)*( \(part\))?(?: |$)`)
+	one  = ids.String() + `(?: \(part\))?`
+	head = regexp.MustCompile(`^` + one + `(?:(?:, ?| )` + one + `)*(?: |$)`)
 )
 
 // parse takes the ids at the start of a test's name, "C12 ..." or "C12, I30 ..." or with
-// "(part)" after them where the test shows only a part of the requirement.
+// "(part)" after them where the test shows only a part of the requirement. One "(part)"
+// among several ids makes all of them parts: a claim too little is better than one too much.
 func parse(name, at string) (out []claim) {
-	m := head.FindStringSubmatch(name)
-	if m == nil {
-		return nil
-	}
-	for _, id := range ids.FindAllString(m[0], -1) {
-		out = append(out, claim{id, m[1] != "", name, at})
+	m := head.FindString(name)
+	part := strings.Contains(m, "(part)")
+	for _, id := range ids.FindAllString(m, -1) {
+		out = append(out, claim{id, part, name, at})
 	}
 	return out
 }
