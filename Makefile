@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp requirements bench-quick bench-reads
+.PHONY: help build run test test-mcp first-minutes requirements bench-quick bench-reads
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -27,6 +27,15 @@ test: build ## vet, format, floors, all tests with the race detector
 
 requirements: ## which requirement ids a test covers, which do not apply, which are open
 	@$(GO) run ./internal/requirements
+
+N ?= 40
+SEED ?= 0
+
+requirements-prove: ## take the guards of N covered ids out by an overlay, one by one (SEED=S for the same ones): which tests notice
+	$(GO) run ./internal/requirements -prove $(N) -seed $(SEED)
+
+fatigue: ## cards per hour by reason, over ten recorded hours of an agent's work
+	@$(GO) run ./bench/fatigue
 
 shots: ## pictures of the review page at 1280 and 390 pixels, light and dark, into docs/shots (needs Chromium)
 	HOLDPOINT_SHOTS="$(CURDIR)/docs/shots" $(GO) test -count=1 -run 'TestShots$$' ./internal/e2e
@@ -58,3 +67,6 @@ $(MCP_CLIENTS)/.installed: internal/e2e/testdata/mcp/package-lock.json
 test-mcp: $(MCP_CLIENTS)/.installed ## every tool with the official MCP clients (Go, TypeScript, inspector), stdio and HTTP
 	cp internal/e2e/testdata/mcp/drive.mjs internal/e2e/testdata/mcp/calls.json $(MCP_CLIENTS)/
 	HOLDPOINT_MCP_CLIENTS="$(CURDIR)/$(MCP_CLIENTS)" GOFLAGS="$(GOFLAGS) -tags=npm" $(GO) test -timeout 15m -run '^TestMCP' ./internal/e2e
+
+first-minutes: ## clone, make run, init, connect, edit, held delete, approve, undo as a new user: the time of each step (a cold build; FIRST=-warm for a quick try)
+	$(GO) run ./bench/first -from "$(CURDIR)" $(FIRST)

@@ -67,7 +67,7 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 		return op.Caller{}, op.Fail(op.Unauthenticated, "a token is needed").Do("send it as Authorization: Bearer TOKEN")
 	}
 	if by, ok := s.sessions.find(secret); ok {
-		return by, nil
+		return by, asPerson(r.Context(), by.Role)
 	}
 	by, token, err := s.Engine.Caller(r.Context(), secret)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 	if local, _ := r.Context().Value(onSocket{}).(bool); token.SocketOnly && !local {
 		return op.Caller{}, op.Fail(op.Unauthenticated, "the token is not good here")
 	}
-	return by, nil
+	return by, asPerson(r.Context(), by.Role)
 }
 
 type handler func(w http.ResponseWriter, r *http.Request, by op.Caller)
@@ -118,6 +118,17 @@ func (s *Server) role(want op.Role, h handler) http.HandlerFunc {
 	})
 }
 
+// unbound refuses tokens of some roots what tells of all of them.
+func unbound(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, by op.Caller) {
+		if len(by.Roots) > 0 {
+			fail(w, op.Fail(op.Forbidden, "this tells of every root, and the token is bound to some").Do("use a token without a root"))
+			return
+		}
+		h(w, r, by)
+	}
+}
+
 // postLogin takes the reviewer's passphrase and opens a session with the operator's
 // role, which includes the reviewer's.
 func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
@@ -130,6 +141,10 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 	pass, _ := o["passphrase"].(string)
 	if len(o) != 1 || pass == "" {
 		fail(w, op.Fail(op.BadRequest, "the body is {\"passphrase\": \"...\"}").In("passphrase"))
+		return
+	}
+	if err := asPerson(r.Context(), op.Operator); err != nil {
+		fail(w, err)
 		return
 	}
 	s.login.Lock()

@@ -94,6 +94,12 @@ func (s *Server) postVerify(w http.ResponseWriter, r *http.Request, by op.Caller
 	result(w, v, err)
 }
 
+// getReplay makes every decision on record again; nothing is changed.
+func (s *Server) getReplay(w http.ResponseWriter, r *http.Request, _ op.Caller) {
+	v, err := s.Engine.Replay(r.Context())
+	result(w, v, err)
+}
+
 // texts takes a list of strings; absent is none.
 func texts(o op.Object, name string) ([]string, error) {
 	v, given := o[name]

@@ -173,6 +173,12 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request, by op.Calle
 	result(w, v, err)
 }
 
+// getWholeDiff gives a card's change with all the lines around it, for an editor.
+func (s *Server) getWholeDiff(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	v, err := s.Engine.WholeDiff(r.Context(), by, op.ID(r.PathValue("id")))
+	result(w, v, err)
+}
+
 func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	id := op.ID(r.PathValue("id"))
 	if !by.Role.Includes(op.Reviewer) {

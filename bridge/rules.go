@@ -20,8 +20,8 @@ type RuleRequest struct {
 }
 
 // getRules lists modes, grants and remembered rules; all=true the ended ones too.
-func (s *Server) getRules(w http.ResponseWriter, r *http.Request, _ op.Caller) {
-	v, err := s.Engine.Rules(r.Context(), r.URL.Query().Get("all") == "true")
+func (s *Server) getRules(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	v, err := s.Engine.Rules(r.Context(), by, r.URL.Query().Get("all") == "true")
 	result(w, map[string]any{"rules": v}, err)
 }
 
@@ -53,8 +53,8 @@ func (s *Server) deleteRule(w http.ResponseWriter, r *http.Request, by op.Caller
 }
 
 // getReach tells what remembering an answer would cover, over the log so far.
-func (s *Server) getReach(w http.ResponseWriter, r *http.Request, _ op.Caller) {
-	v, err := s.Engine.RuleReach(r.Context(), op.ID(r.PathValue("id")))
+func (s *Server) getReach(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	v, err := s.Engine.RuleReach(r.Context(), by, op.ID(r.PathValue("id")))
 	result(w, v, err)
 }
 

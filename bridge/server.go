@@ -26,11 +26,20 @@ type Engine interface {
 	Approvals(ctx context.Context, by op.Caller, state string) (any, error)
 	ApprovalPage(ctx context.Context, by op.Caller, f journal.ApprovalFilter) (any, error)
 	Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error)
+	WholeDiff(ctx context.Context, by op.Caller, id op.ID) (any, error)
 	Answer(ctx context.Context, by op.Caller, id op.ID, a journal.Answer) error
 	Cancel(ctx context.Context, by op.Caller, id op.ID) error
 	Operations(ctx context.Context, by op.Caller, f journal.Filter) (any, error)
 	Operation(ctx context.Context, by op.Caller, id op.ID) (any, error)
-	Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset int64, limit int) (any, error)
+	Elsewhere(ctx context.Context, by op.Caller, root string, since time.Time, ours []string) (any, error)
+	Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset, tail int64, limit int) (any, error)
+	Runs(ctx context.Context, by op.Caller) (any, error)
+	Run(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	StopRun(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	Follow(ctx context.Context, by op.Caller, id op.ID, at map[string]int64, found func(), send func(piece []byte, now map[string]int64) error) (run []byte, err error)
+	Attach(ctx context.Context, by op.Caller, id op.ID) (leave func(), err error)
+	TypeInto(ctx context.Context, by op.Caller, id op.ID, b []byte) error
+	Resize(ctx context.Context, by op.Caller, id op.ID, rows, cols int64) error
 	Status(ctx context.Context, by op.Caller) (any, error)
 	Tokens(ctx context.Context) ([]journal.Token, error)
 	CreateToken(ctx context.Context, s TokenRequest) (journal.Token, string, error)
@@ -38,11 +47,16 @@ type Engine interface {
 	AddRoot(ctx context.Context, name, dir string) (any, error)
 	RemoveRoot(ctx context.Context, name string) error
 	Protection(ctx context.Context, by op.Caller, root, path string) (any, error)
-	Rules(ctx context.Context, all bool) (any, error)
+	Rules(ctx context.Context, by op.Caller, all bool) (any, error)
 	Grant(ctx context.Context, by op.Caller, r RuleRequest) (any, error)
 	SetMode(ctx context.Context, by op.Caller, r RuleRequest) (any, error)
 	RevokeRule(ctx context.Context, by op.Caller, id op.ID) (any, error)
-	RuleReach(ctx context.Context, id op.ID) (any, error)
+	RuleReach(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	Clean(ctx context.Context, by op.Caller, c CleanRequest) op.Reply
+	Profiles(ctx context.Context) (any, error)
+	PutProfile(ctx context.Context, by op.Caller, name string, parameters op.Object) (any, error)
+	DeleteProfile(ctx context.Context, by op.Caller, name string) error
+	UseProfile(ctx context.Context, by op.Caller, name, agent string) (any, error)
 	AuditTail(n int) (any, error)
 	AuditHead() (any, error)
 	AuditVerify(head []byte) (any, error)
@@ -51,6 +65,7 @@ type Engine interface {
 	Forget(ctx context.Context, by op.Caller, root, what string) (any, error)
 	Export(ctx context.Context, by op.Caller, id op.ID) (any, error)
 	Verify(ctx context.Context, by op.Caller, repair bool) (any, error)
+	Replay(ctx context.Context) (any, error)
 	Subscribe(after int64) (past []Event, more <-chan Event, cancel func())
 }
 
@@ -105,16 +120,25 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("POST /v1/undo", s.anyRole(s.postUndo))
 	m.HandleFunc("GET /v1/approvals", s.anyRole(s.getApprovals))
 	m.HandleFunc("GET /v1/approvals/{id}", s.anyRole(s.getApproval))
+	m.HandleFunc("GET /v1/approvals/{id}/diff", s.anyRole(s.getWholeDiff))
 	m.HandleFunc("POST /v1/approvals/{id}/answer", s.anyRole(s.postAnswer)) // the queue refuses and records who may not
 	m.HandleFunc("POST /v1/approvals/{id}/cancel", s.anyRole(s.postCancel))
 	m.HandleFunc("GET /v1/operations", s.anyRole(s.getOperations))
 	m.HandleFunc("GET /v1/operations/{id}", s.anyRole(s.getOperation))
 	m.HandleFunc("GET /v1/operations/{id}/kept", s.anyRole(s.getExport))
+	m.HandleFunc("GET /v1/runs", s.anyRole(s.getRuns))
+	m.HandleFunc("GET /v1/runs/{id}", s.anyRole(s.getRun))
 	m.HandleFunc("GET /v1/runs/{id}/output", s.anyRole(s.getOutput))
+	m.HandleFunc("GET /v1/runs/{id}/events", s.anyRole(s.getRunEvents))
+	m.HandleFunc("POST /v1/runs/{id}/stop", s.anyRole(s.postRunStop))
+	m.HandleFunc("POST /v1/runs/{id}/input", s.anyRole(s.postRunInput))
+	m.HandleFunc("POST /v1/runs/{id}/resize", s.anyRole(s.postRunResize))
 	m.HandleFunc("POST /v1/diff", s.anyRole(s.postDiff))
+	m.HandleFunc("POST /v1/elsewhere", s.anyRole(s.postElsewhere))
 	m.HandleFunc("POST /v1/gc", s.anyRole(s.postCollect))
 	m.HandleFunc("POST /v1/forget", s.role(op.Operator, s.postForget))
-	m.HandleFunc("POST /v1/verify", s.role(op.Observer, s.postVerify))
+	m.HandleFunc("GET /v1/replay", s.role(op.Observer, unbound(s.getReplay)))
+	m.HandleFunc("POST /v1/verify", s.role(op.Observer, unbound(s.postVerify)))
 	m.HandleFunc("GET /v1/events", s.anyRole(s.getEvents))
 	m.HandleFunc("GET /v1/status", s.anyRole(s.getStatus))
 	m.HandleFunc("GET /v1/table", s.anyRole(s.getTable))
@@ -124,6 +148,11 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /v1/roots", s.anyRole(s.getStatus))
 	m.HandleFunc("POST /v1/roots", s.role(op.Operator, s.postRoot))
 	m.HandleFunc("DELETE /v1/roots/{name}", s.role(op.Operator, s.deleteRoot))
+	m.HandleFunc("POST /v1/clean", s.role(op.Agent, s.postClean))
+	m.HandleFunc("GET /v1/profiles", s.role(op.Operator, s.getProfiles))
+	m.HandleFunc("PUT /v1/profiles", s.role(op.Operator, s.putProfile))
+	m.HandleFunc("DELETE /v1/profiles/{name}", s.role(op.Operator, s.deleteProfile))
+	m.HandleFunc("PUT /v1/profiles/{name}/agents", s.role(op.Operator, s.putProfileUse))
 	m.HandleFunc("GET /v1/rules", s.role(op.Reviewer, s.getRules))
 	m.HandleFunc("PUT /v1/rules", s.role(op.Reviewer, s.putRule))
 	m.HandleFunc("DELETE /v1/rules/{id}", s.role(op.Reviewer, s.deleteRule))
@@ -133,9 +162,9 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /v1/approvals/{id}/reach", s.role(op.Reviewer, s.getReach))
 	m.HandleFunc("GET /v1/protect", s.anyRole(s.getProtect))
 	m.HandleFunc("GET /v1/protect/test", s.anyRole(s.getProtect))
-	m.HandleFunc("GET /v1/audit", s.role(op.Observer, s.getAudit))
-	m.HandleFunc("GET /v1/audit/head", s.role(op.Observer, s.getAuditHead))
-	m.HandleFunc("POST /v1/audit/verify", s.role(op.Observer, s.postAuditVerify))
+	m.HandleFunc("GET /v1/audit", s.role(op.Observer, unbound(s.getAudit)))
+	m.HandleFunc("GET /v1/audit/head", s.role(op.Observer, unbound(s.getAuditHead)))
+	m.HandleFunc("POST /v1/audit/verify", s.role(op.Observer, unbound(s.postAuditVerify)))
 	m.HandleFunc("GET /{$}", s.toPage)
 	m.HandleFunc("GET /page/", s.toPage)
 	m.HandleFunc("/mcp", s.role(op.Agent, s.toMCP))
@@ -152,7 +181,7 @@ func (s *Server) Handler() http.Handler {
 }
 
 // notBuilt names the routes of the contract that this version refuses by name.
-var notBuilt = []string{"POST /v1/clean", "/v1/profiles", "/metrics", "/openapi.json"}
+var notBuilt = []string{"/metrics", "/openapi.json"}
 
 func (s *Server) toMCP(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	if s.MCP == nil {

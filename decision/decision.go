@@ -124,10 +124,11 @@ func (c call) review(reasons []op.Reason) op.Decision {
 	d := decided(op.Review, reasons[0], c.tier)
 	d.Also = append(d.Also, reasons[1:]...)
 	missing := slices.ContainsFunc(reasons, in(missingFacts))
-	d.Mandatory = missing || slices.ContainsFunc(reasons, in(mandatory))
-	d.TargetBound = !missing && slices.ContainsFunc(reasons, in(targetBound))
+	single := slices.ContainsFunc(reasons, in(unlifted))
+	d.Mandatory = missing || single || slices.ContainsFunc(reasons, in(mandatory))
+	d.TargetBound = !missing && (single || slices.ContainsFunc(reasons, in(targetBound)))
 	if c.harmless() == "" {
-		d.OneShot = c.spec.Class == op.Batch
+		d.OneShot = c.spec.Class == op.Batch || single
 		d.Pinned = observed(c.facts)
 	}
 	return d

@@ -307,10 +307,10 @@ func TestDecisionForm(t *testing.T) {
 			}
 		}
 	})
-	t.Run("only batches are one-shot", func(t *testing.T) {
+	t.Run("only batches and profile switches are one-shot", func(t *testing.T) {
 		for _, s := range op.Operations() {
 			d := judge(of(s.Name))
-			if d.OneShot != (s.Class == op.Batch) {
+			if d.OneShot != (s.Class == op.Batch || s.Class == op.Switching) {
 				t.Errorf("%s: %+v", s.Name, d)
 			}
 		}

@@ -23,6 +23,9 @@ var lifts = []lift{
 	{op.ReasonProcessDisabled, [][]op.Reason{{op.ReasonProcess}}, func(c call) (lifter, bool) {
 		return lifter{}, c.env.ProcessApprovalDisabled
 	}},
+	{op.ReasonGranted, [][]op.Reason{{op.ReasonProcess}}, func(c call) (lifter, bool) {
+		return lifter{}, c.env.SessionReleased
+	}},
 	{op.ReasonConfinedRehearsal, [][]op.Reason{{op.ReasonProcess}}, func(c call) (lifter, bool) {
 		return lifter{}, c.env.RehearseWithoutReview && c.facts.ConfinedRehearsal
 	}},

@@ -260,3 +260,21 @@ func TestModesAndGrants(t *testing.T) {
 		}
 	})
 }
+
+func TestProfileSwitch(t *testing.T) {
+	t.Run("C129, C131 (part) nothing lifts the asking for a profile, and it is never remembered", func(t *testing.T) {
+		for name, change := range map[string]func(*Row){
+			"as it is":      func(*Row) {},
+			"opted out":     generous,
+			"trusted":       trusted,
+			"remembered":    func(r *Row) { r.Environment.Remembered = []string{op.SameIdentity} },
+			"yolo":          func(r *Row) { r.Profile.Mode, r.Environment.YoloAllowed = op.Yolo, true },
+			"granted to T4": func(r *Row) { r.Environment.Grants = []op.Grant{{ID: "g", Scope: "session", MaxTier: op.T4}} },
+		} {
+			d := expect(t, name, with(of(op.SwitchProfile), change), op.Review, op.ReasonProfileSwitch)
+			if !d.Mandatory || !d.TargetBound || !d.OneShot || d.Tier != op.T3 {
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
+	})
+}

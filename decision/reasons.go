@@ -11,6 +11,7 @@ var (
 	missingFacts = []op.Reason{op.ReasonUnbound, op.ReasonNoPreflight, op.ReasonPlanningFailed}
 	mandatory    = []op.Reason{op.ReasonDestructive, op.ReasonProcess, op.ReasonProtected, op.ReasonGuarded, op.ReasonSafetyOverride}
 	targetBound  = []op.Reason{op.ReasonBatch, op.ReasonDestructive, op.ReasonProcess, op.ReasonProtected, op.ReasonGuarded, op.ReasonSafetyOverride}
+	unlifted     = []op.Reason{op.ReasonProfileSwitch} // a person says yes to each single one
 	envelope     = []op.Reason{op.ReasonMultipleTargets, op.ReasonOverwrite, op.ReasonBackupRoot, op.ReasonBackupDisabled, op.ReasonTooLarge}
 )
 
@@ -30,6 +31,7 @@ func (c call) reasons() []op.Reason {
 	add(op.ReasonBatch, class == op.Batch)
 	add(op.ReasonDestructive, c.destroys())
 	add(op.ReasonProcess, process)
+	add(op.ReasonProfileSwitch, class == op.Switching)
 	add(op.ReasonProtected, c.protected())
 	add(op.ReasonGuarded, c.guarded())
 	add(op.ReasonSafetyOverride, t.AllowSensitive || t.AllowIgnored || t.ForceOverwrite)
@@ -147,7 +149,7 @@ func tierUnseen(spec op.Spec, t op.Terms) op.Tier {
 	switch {
 	case spec.Class == op.Read, t.DryRun && spec.Class != op.Process:
 		return op.T1
-	case spec.Class == op.Process:
+	case spec.Class == op.Process, spec.Class == op.Switching:
 		return op.T3
 	case spec.Class == op.Destructive:
 		return op.T4

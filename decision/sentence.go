@@ -19,6 +19,7 @@ var sentences = []struct {
 	{op.ReasonBatch, "It is a batch of several operations that changes files; it is released as a whole, once."},
 	{op.ReasonDestructive, "It deletes, moves or rolls back files."},
 	{op.ReasonProcess, "It runs a program on the machine that holds the files."},
+	{op.ReasonProfileSwitch, "It asks for another profile, which changes what this caller may do and what it is asked for."},
 	{op.ReasonProtected, "It touches a protected path, or a directory that holds one."},
 	{op.ReasonGuarded, "It touches a file that looks like a secret, or one that git ignores."},
 	{op.ReasonSafetyOverride, "The call asks to switch a safety check off."},

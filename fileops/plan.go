@@ -73,6 +73,7 @@ func (p *Plan) Stage(ctx context.Context, s *rooted.Store, newSlot func() string
 	defer func() {
 		if err != nil {
 			for _, slot := range made {
+				s.Staging().Drop(slot)
 				s.Drop(slot)
 			}
 		}
@@ -88,7 +89,11 @@ func (p *Plan) Stage(ctx context.Context, s *rooted.Store, newSlot func() string
 		if p.stagers[i] == nil {
 			continue
 		}
-		staged, err := p.stagers[i](ctx, s, step.Slot)
+		to := s.Staging()
+		if step.Do == op.Keep {
+			to = s // it never comes to the tree
+		}
+		staged, err := p.stagers[i](ctx, to, step.Slot)
 		if err != nil {
 			return err
 		}
@@ -101,9 +106,14 @@ func (p *Plan) Stage(ctx context.Context, s *rooted.Store, newSlot func() string
 // Unstage drops what Stage made, for a call that ended before anything was on record.
 func (p *Plan) Unstage(s *rooted.Store) {
 	for i, step := range p.Steps {
-		if p.stagers[i] != nil && step.Slot != "" {
-			s.Drop(step.Slot)
+		if p.stagers[i] == nil || step.Slot == "" {
+			continue
 		}
+		if step.Do != op.Keep {
+			s.Staging().Drop(step.Slot)
+			continue
+		}
+		s.Drop(step.Slot)
 	}
 }
 

@@ -202,7 +202,7 @@ func planDelete(s Scene, a *op.DeleteArgs) (*Plan, error) {
 	if _, err := expect(t, a.ExpectedHash); err != nil {
 		return nil, err
 	}
-	p := &Plan{Title: "Delete 1 " + what, Lines: []string{line("delete "+what, t.Path, t.Size)}}
+	p := &Plan{Title: "Delete 1 " + what + with(t.Below), Lines: append([]string{line("delete "+what, t.Path, t.Size, t.Below)}, reach("takes", t.Below)...)}
 	if t.Kind == op.File && s.Contents[0] != nil {
 		p.Diff = Unified(t.Path, s.Contents[0], nil, true, false)
 	}
@@ -224,7 +224,7 @@ func planMove(s Scene, a *op.MoveArgs) (*Plan, error) {
 		return nil, op.Fail(op.IntoItself, "the destination lies inside the source").At(dst.Path)
 	}
 	from, to := op.Escape(string(src.Path)), op.Escape(string(dst.Path))
-	p := &Plan{Title: "Move 1 " + string(src.Kind), Lines: []string{fmt.Sprintf("move %s to %s", from, to)}}
+	p := &Plan{Title: "Move 1 " + string(src.Kind) + with(src.Below), Lines: append([]string{fmt.Sprintf("move %s to %s", from, to) + with(src.Below)}, reach("carries", src.Below)...)}
 	if err := p.parents(s.Nodes[1], op.Or(a.CreateDirs, true)); err != nil {
 		return nil, err
 	}
@@ -234,8 +234,12 @@ func planMove(s Scene, a *op.MoveArgs) (*Plan, error) {
 	return p, nil
 }
 
-func line(act string, p op.Path, size int64) string {
-	return fmt.Sprintf("%s %s, %d bytes", act, op.Escape(string(p)), size)
+func line(act string, p op.Path, size int64, below ...*op.Below) string {
+	holds := ""
+	for _, b := range below {
+		holds += with(b)
+	}
+	return fmt.Sprintf("%s %s%s, %d bytes", act, op.Escape(string(p)), holds, size)
 }
 
 func count(n int, what string) string {

@@ -50,6 +50,7 @@ const (
 	ReasonBatch             Reason = "mutating_batch"
 	ReasonDestructive       Reason = "destructive_operation"
 	ReasonProcess           Reason = "process_execution"
+	ReasonProfileSwitch     Reason = "profile_switch"
 	ReasonProtected         Reason = "protected_target"
 	ReasonGuarded           Reason = "policy_guarded_target"
 	ReasonSafetyOverride    Reason = "safety_override"
@@ -112,6 +113,7 @@ type Profile struct {
 	AllowBatch      bool `json:"allow_batch"`
 	AllowExec       bool `json:"allow_exec"`
 	AllowUndo       bool `json:"allow_undo"`
+	AllowSwitch     bool `json:"allow_switch"`
 	Clearance       int  `json:"clearance"`
 	Mode            Mode `json:"mode"`
 }
@@ -120,7 +122,7 @@ type Profile struct {
 func DefaultProfile() Profile {
 	return Profile{RequireApproval: true, AllowRead: true, AllowWrite: true, AllowEdit: true, AllowPatch: true,
 		AllowCopy: true, AllowBackup: true, AllowDelete: true, AllowMove: true, AllowRollback: true,
-		AllowBatch: true, AllowExec: true, AllowUndo: true, Clearance: 1, Mode: AutoMode}
+		AllowBatch: true, AllowExec: true, AllowUndo: true, AllowSwitch: true, Clearance: 1, Mode: AutoMode}
 }
 
 // Environment is what the daemon alone knows: identity, operator configuration, rules.
@@ -129,6 +131,7 @@ type Environment struct {
 	CallerRole              Role            `json:"caller_role"`
 	WorkflowID              string          `json:"workflow_id"`
 	ProcessApprovalDisabled bool            `json:"process_approval_disabled"`
+	SessionReleased         bool            `json:"session_released"` // it types into a session whose card let the caller type anything
 	RehearseWithoutReview   bool            `json:"rehearse_without_review"`
 	YoloAllowed             bool            `json:"yolo_allowed"`
 	ClearanceFloor          int             `json:"clearance_floor"` // 0 means that the operation has none, which refuses

@@ -113,6 +113,12 @@ type Error struct {
 	CurrentHash Digest `json:"current_hash,omitempty"`
 	Retry       string `json:"retry,omitempty"` // same, corrected, never
 	Err         error  `json:"-"`               // the cause; may be nil
+
+	// Of a call whose precondition failed: the smallest diff from what it stood on to what
+	// is there, or why there is none, and whether it would work on that.
+	Diff         string `json:"diff,omitempty"`
+	NoDiff       string `json:"no_diff,omitempty"`
+	StillApplies *bool  `json:"still_applies,omitempty"`
 }
 
 func (e *Error) Error() string {

@@ -30,6 +30,24 @@ type Target struct {
 	Sensitive         bool       `json:"sensitive"`
 	Ignored           bool       `json:"ignored"`
 	Deletes           bool       `json:"deletes,omitempty"` // in a batch: its item deletes, moves or rolls back
+	Below             *Below     `json:"below,omitempty"`   // of a directory that was looked through
+}
+
+// Below sums up what lies below a directory. The list is for a person; the hash of the
+// directory is what holds the call to it.
+type Below struct {
+	Files       int       `json:"files"`
+	Directories int       `json:"directories,omitempty"`
+	Others      int       `json:"others,omitempty"` // links and special files
+	Bytes       int64     `json:"bytes"`
+	List        []Beneath `json:"-"`
+}
+
+// Beneath is one thing below a directory.
+type Beneath struct {
+	Path Path
+	Kind Kind
+	Size int64
 }
 
 // Link is one symlink that was walked.

@@ -15,9 +15,13 @@ type Run struct {
 // ShellArgs runs a command.
 type ShellArgs struct {
 	Run
-	Stdin      string `json:"stdin" doc:"what it reads; empty input when absent"`
-	Pty        bool   `json:"pty" doc:"an interactive session on a terminal"`
-	Background bool   `json:"background" doc:"answer at once and let it run on"`
+	Stdin        string `json:"stdin" doc:"what it reads; empty input when absent"`
+	Pty          bool   `json:"pty" doc:"an interactive session on a terminal"`
+	Background   bool   `json:"background" doc:"answer at once and let it run on"`
+	RunID        string `json:"run_id" doc:"start nothing: type stdin into this session of yours"`
+	WholeSession bool   `json:"whole_session" doc:"of a pty: whoever releases it lets you type anything until it ends, without asking again"`
+	Rows         *int64 `json:"rows" min:"1" max:"1000" doc:"of the terminal; 24 when absent (of a pty)"`
+	Cols         *int64 `json:"cols" min:"1" max:"1000" doc:"of the terminal; 80 when absent (of a pty)"`
 }
 
 // TestsArgs runs tests and counts them.

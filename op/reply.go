@@ -22,6 +22,7 @@ type Reply struct {
 	Result          any         `json:"result,omitempty"`
 	Effects         []Effect    `json:"effects"` // never nil on the wire
 	EffectsExecuted bool        `json:"effects_executed"`
+	Resumed         bool        `json:"resumed,omitempty"` // it is the end of a call that waited for a person
 	UndoCredential  *Credential `json:"undo_credential,omitempty"`
 	Approval        *Approval   `json:"approval,omitempty"`
 	Warnings        []Warning   `json:"warnings,omitempty"`

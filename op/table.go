@@ -34,6 +34,9 @@ const (
 	WorkspaceShell  Name = "workspace_shell"
 	WorkspaceTests  Name = "workspace_tests"
 	Undo            Name = "undo"
+
+	ListProfiles  Name = "list_profiles"
+	SwitchProfile Name = "request_profile_switch"
 )
 
 // Class groups operations by what they may do.
@@ -47,9 +50,10 @@ const (
 	Batch             // as its parts
 	Process           // always reviewed
 	Reverting         // undo
+	Switching         // asks for another profile; always reviewed, and nothing lifts that
 )
 
-var classWords = [...]string{"", "read", "adaptive", "destructive", "batch", "process", "undo"}
+var classWords = [...]string{"", "read", "adaptive", "destructive", "batch", "process", "undo", "profile"}
 
 func (c Class) String() string { return classWords[c] }
 
@@ -69,7 +73,9 @@ type Spec struct {
 }
 
 // NeedsApprovalPerCall reports whether each single call waits for a person.
-func (s Spec) NeedsApprovalPerCall() bool { return s.Class == Destructive || s.Class == Process }
+func (s Spec) NeedsApprovalPerCall() bool {
+	return s.Class == Destructive || s.Class == Process || s.Class == Switching
+}
 
 // Lookup finds an operation by its exact name.
 func Lookup(n Name) (Spec, bool) { s, ok := byName[n]; return s, ok }
@@ -90,6 +96,7 @@ var (
 	allowBatch    = func(p Profile) bool { return p.AllowBatch }
 	allowExec     = func(p Profile) bool { return p.AllowExec }
 	allowUndo     = func(p Profile) bool { return p.AllowUndo }
+	allowSwitch   = func(p Profile) bool { return p.AllowSwitch }
 )
 
 var table = []Spec{
@@ -121,6 +128,8 @@ var table = []Spec{
 	{WorkspaceShell, Process, T3, "allow_exec", allowExec, args[ShellArgs](), true, "", "Run a command", "Runs a program with literal words, or a script; waits for a person."},
 	{WorkspaceTests, Process, T3, "allow_exec", allowExec, args[TestsArgs](), true, "", "Run tests", "Runs the tests by an explicit command and counts them; waits for a person."},
 	{Undo, Reverting, T2, "allow_undo", allowUndo, args[UndoArgs](), true, Undo, "Undo", "Takes an operation back if nothing changed since."},
+	{ListProfiles, Read, T1, "allow_read", allowRead, args[ProfilesArgs](), true, "", "List profiles", "Lists the profiles you may ask for."},
+	{SwitchProfile, Switching, T3, "allow_switch", allowSwitch, args[SwitchArgs](), true, "", "Ask for a profile", "Asks a person to put you under another profile; waits for them."},
 }
 
 var byName = func() map[Name]Spec {

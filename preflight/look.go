@@ -173,7 +173,20 @@ func mark(ctx context.Context, m Marker, t *op.Target, asked op.Path, head []byt
 
 // below looks for protected names under a directory that would be taken or moved.
 func (s *Sight) below(ctx context.Context, n *rooted.Node, m Marker, t *op.Target) {
+	sum := &op.Below{}
 	err := n.Tree(ctx, func(p op.Path, info rooted.Info, _ func() (*rooted.Node, error)) error {
+		one := op.Beneath{Path: p, Kind: info.Kind}
+		switch info.Kind {
+		case op.File:
+			sum.Files++
+			sum.Bytes += info.Size
+			one.Size = info.Size
+		case op.Directory:
+			sum.Directories++
+		default:
+			sum.Others++
+		}
+		sum.List = append(sum.List, one)
 		if by, from := m.Protected(p, info.Kind == op.Directory); by != "" && !t.ContainsProtected {
 			t.ContainsProtected = true
 			t.ProtectedBy, t.ProtectedFrom = by+" at "+op.Escape(string(p)), from
@@ -182,7 +195,9 @@ func (s *Sight) below(ctx context.Context, n *rooted.Node, m Marker, t *op.Targe
 	})
 	if err != nil {
 		s.Available = false
+		return
 	}
+	t.Below = sum
 }
 
 // addParents lists the directories that do not exist yet, once each.

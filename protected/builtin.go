@@ -18,7 +18,7 @@ var builtin = []group{
 		".git", ".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".ssh",
 		"/.github/workflows", "/.gitlab-ci.yml",
 	}},
-	{"daemon", "says what this daemon protects", []string{WorkspaceFile}},
+	{"daemon", "says what this daemon protects", []string{WorkspaceFile, ".holdpoint.toml"}},
 	{"repository", "steers version control, which runs hooks and programs named there", []string{
 		".gitmodules", ".gitconfig", ".hg", ".jj", ".svn",
 	}},

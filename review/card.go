@@ -60,6 +60,7 @@ type Card struct {
 
 	ApprovedBy []string `json:"approved_by,omitempty"` // people whose approval is not enough alone
 	Drifted    string   `json:"drifted,omitempty"`     // what no longer is as it was when this was asked
+	Forgotten  bool     `json:"forgotten,omitempty"`   // an operator had the content ended for good
 }
 
 // Destroys reports whether approving takes a second step.
@@ -80,7 +81,11 @@ func (c Card) digest() string {
 // counts as destructive.
 func CardOf(a journal.Approval) Card {
 	var c Card
-	if json.Unmarshal(a.Card, &c) != nil || c.Title == "" {
+	if a.Forgotten {
+		c = Card{ID: a.ID, Title: "Content was forgotten", Op: a.Op, Lines: []string{"an operator had the content of this call forgotten; it cannot be shown, approved or run any more"},
+			Tier: a.Decision.Tier, Effect: "destructive", Mandatory: a.Decision.Mandatory, OneShot: a.Decision.OneShot, Undo: "the log says what became of it", Agent: a.Agent, Workflow: a.Workflow, Session: a.Session,
+			CreatedAt: a.Created, Root: a.Root, Forgotten: true}
+	} else if json.Unmarshal(a.Card, &c) != nil || c.Title == "" {
 		c = Card{ID: a.ID, Title: "Run " + string(a.Op), Op: a.Op, Lines: []string{op.Visible(string(a.Request), false)}, Call: a.Request,
 			Effect: "destructive", Identity: a.Identity, CreatedAt: a.Created, Root: a.Root}
 	}

@@ -34,6 +34,8 @@ type Terms struct {
 	Identity   string
 	Pins       []op.Pin
 	Decision   op.Decision
+	AtMost     time.Duration // a shorter deadline than the tier's; 0 is none
+	Basis      []byte        // what the decision was made from
 }
 
 // Hold makes one durable row, or gives the caller's own pending row for the same call
@@ -59,7 +61,11 @@ func (q *Queue) Hold(ctx context.Context, t Terms, c Card) (row journal.Approval
 		late = q.OnTimeout(t.Decision.Tier)
 	}
 	// A row that pauses has no moment at which anything happens, so the card names none.
-	if d := q.Deadline(t.Decision.Tier); d > 0 && late != journal.Pause {
+	d := q.Deadline(t.Decision.Tier)
+	if t.AtMost > 0 && (d == 0 || t.AtMost < d) {
+		d = t.AtMost
+	}
+	if d > 0 && late != journal.Pause {
 		c.ExpiresAt = c.CreatedAt.Add(d)
 	}
 	c.ShownDigest = c.digest()
@@ -70,7 +76,7 @@ func (q *Queue) Hold(ctx context.Context, t Terms, c Card) (row journal.Approval
 	a := journal.Approval{ID: c.ID, Created: c.CreatedAt, Deadline: c.ExpiresAt, OnTimeout: late, Token: t.Caller.Token, Agent: t.Caller.Name,
 		Workflow: t.Caller.Workflow, Session: t.Request.Session, Stage: t.Request.Stage, Execution: t.Request.ExecutionID, RequestID: t.Request.RequestID,
 		Root: t.RootKey, Op: t.Request.Op, Request: t.Call, CallDigest: t.CallDigest, Identity: t.Identity, Pins: t.Pins, Card: body,
-		ShownDigest: c.ShownDigest, Decision: t.Decision, Intent: t.Request.Intent, State: "pending"}
+		ShownDigest: c.ShownDigest, Decision: t.Decision, Intent: t.Request.Intent, State: "pending", Basis: t.Basis}
 	if err := q.Journal.AddApproval(ctx, a); err != nil {
 		return row, false, err
 	}
@@ -125,6 +131,8 @@ func (q *Queue) Answer(ctx context.Context, by op.Caller, id op.ID, a journal.An
 		return row, err
 	}
 	switch {
+	case row.Forgotten && row.State == journal.Cancelled:
+		return row, op.Fail(op.Cancelled, "the content of this call was forgotten by an operator, so nobody can answer it any more").Do("ask for the call again if it is still wanted")
 	case row.Token == by.Token:
 		return row, op.Fail(op.Forbidden, "whoever asks cannot answer")
 	case a.Answer != "approve" && a.Answer != "reject":

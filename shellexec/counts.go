@@ -16,8 +16,8 @@ func Counts(output string) (passed, failed int, known bool) {
 			known = true
 			if strings.HasPrefix(strings.TrimSpace(line), "--- PASS") {
 				passed++
-			} else if strings.HasPrefix(strings.TrimSpace(line), "--- FAIL") {
-				failed++
+			} else if strings.HasPrefix(strings.TrimSpace(line), "--- FAIL") || goBroken.MatchString(line) {
+				failed++ // a package that does not compile tells of no test
 			}
 		case cargoResult.MatchString(line):
 			m := cargoResult.FindStringSubmatch(line)
@@ -43,7 +43,8 @@ func Counts(output string) (passed, failed int, known bool) {
 }
 
 var (
-	goResult    = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): \S+ \(|^(ok  |FAIL)\t\S+\t`)
+	goResult    = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): \S+ \(|^(ok  |FAIL)\t\S+[\t ]`)
+	goBroken    = regexp.MustCompile(`^FAIL\t\S+ \[(build|setup) failed\]`)
 	cargoResult = regexp.MustCompile(`^test result: \w+\. (\d+) passed; (\d+) failed;`)
 	nodeResult  = regexp.MustCompile(`^(?:#|ℹ) (pass|fail) (\d+)$`)
 	pytestPart  = regexp.MustCompile(`(\d+) (passed|failed|errors?)\b`)

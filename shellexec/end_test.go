@@ -4,11 +4,13 @@ package shellexec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -25,7 +27,32 @@ func alive(word string) []string {
 	return out
 }
 
+// TestEndOther is TestEnd once more as a user who is nobody: no capability helps there.
+func TestEndOther(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("this test changes users, which needs root")
+	}
+	t.Parallel()
+	base, err := os.MkdirTemp("", "hpend")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(base) })
+	tmp := filepath.Join(base, "tmp")
+	if err := errors.Join(os.Chmod(base, 0o755), os.Mkdir(tmp, 0o755), os.Chown(tmp, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(openBinary(t, base), "-test.run", "^(TestEnd|TestTerminal)$", "-test.v", "-test.timeout", "60s")
+	cmd.SysProcAttr, cmd.Dir = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}, base
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/nonexistent", "TMPDIR=" + tmp}
+	out, err := cmd.CombinedOutput()
+	if text := string(out); err != nil || strings.Contains(text, "--- SKIP") || strings.Count(text, "ended") < 10 {
+		t.Errorf("as user 65534: %v\n%s", err, out)
+	}
+}
+
 func TestEnd(t *testing.T) {
+	t.Parallel()
 	const limit = 500 * time.Millisecond
 	for _, c := range []struct{ name, script string }{
 		{"a fork bomb", `b() { sleep 61.W & b & b; }; b & exec sleep 61.W`},
@@ -34,15 +61,21 @@ func TestEnd(t *testing.T) {
 		{"one that ignores TERM", `trap "" TERM HUP INT; while :; do sleep 61.W; done`},
 		{"a double fork", `(setsid sh -c "(trap '' TERM; sleep 3; touch late; sleep 61.W) & exit" &) ; sleep 61.W`},
 		{"a stopped one", `kill -STOP $$`},
+		{"one that reads its input for ever", `while :; do read x || sleep 0.05; done`},
+		{"one that reads a terminal for ever", `trap "" TERM HUP INT QUIT; while :; do cat; done`},
 	} {
 		for _, confined := range []bool{true, false} {
 			if !confined && (c.name == "a fork bomb" || c.name == "a stopped one" || c.name == "a pipe holder") {
 				continue // without a namespace there is no bound on it that a shared machine should be asked to bear
 			}
 			t.Run(fmt.Sprintf("%s, confined %v", c.name, confined), func(t *testing.T) {
+				t.Parallel()
 				word := fmt.Sprintf("61.%d", time.Now().UnixNano()%1e9)
 				s := shell(t, strings.ReplaceAll(c.script, "61.W", word))
 				s.Timeout, s.Processes, s.Confined = limit, 400, confined
+				if strings.Contains(c.name, "terminal") {
+					s.Terminal = &Size{24, 80}
+				}
 				begin := time.Now()
 				r := mustRun(t, s)
 				took := time.Since(begin)

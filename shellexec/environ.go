@@ -113,3 +113,26 @@ func Search(daemon string, inRoot func(dir string) bool) string {
 	}
 	return strings.Join(out, ":")
 }
+
+// OnTerminal is an environment for a program on a terminal: it may page and edit there.
+// What the call itself set stays.
+func OnTerminal(env, extra []string) []string {
+	own := map[string]bool{}
+	for _, kv := range extra {
+		k, _, _ := strings.Cut(kv, "=")
+		own[k] = true
+	}
+	var out []string
+	for _, kv := range env {
+		k, _, _ := strings.Cut(kv, "=")
+		switch {
+		case own[k]:
+		case k == "TERM":
+			kv = "TERM=xterm"
+		case k == "EDITOR", k == "GIT_EDITOR", k == "PAGER", k == "GIT_PAGER":
+			continue
+		}
+		out = append(out, kv)
+	}
+	return out
+}

@@ -67,7 +67,11 @@ func Helper() int {
 		say(started{Levels: h.levels})
 		return 0
 	}
-	pid, err := syscall.ForkExec("/proc/self/fd/"+strconv.Itoa(fdProgram), o.Argv, &syscall.ProcAttr{Dir: o.Dir, Env: o.Env, Files: []uintptr{0, 1, 2}})
+	attr := &syscall.ProcAttr{Dir: o.Dir, Env: o.Env, Files: []uintptr{0, 1, 2}}
+	if o.Terminal {
+		attr.Sys = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
+	}
+	pid, err := syscall.ForkExec("/proc/self/fd/"+strconv.Itoa(fdProgram), o.Argv, attr)
 	if err != nil {
 		say(started{Levels: h.levels, Failure: "the program cannot be started: " + err.Error()})
 		return 1

@@ -3,6 +3,7 @@ package shellexec
 import (
 	"io"
 	"os"
+	"sync"
 )
 
 // Stream is one output of a process: its head and tail in memory, whatever its length,
@@ -21,16 +22,21 @@ const (
 	maxSpill = 8 << 30 // of one stream
 )
 
-// collector fills a Stream. Its memory does not grow with what comes in.
+// collector fills a Stream. Its memory does not grow with what comes in, and what it holds
+// can be read while it grows: those who read go at their own pace and hold up nobody.
 type collector struct {
-	s     Stream
-	ring  []byte
-	at    int // where the next byte of the ring goes
-	dir   string
-	name  string
-	file  *os.File
-	live  func([]byte) // may be nil
-	block []byte
+	block  []byte // of the one goroutine that drains
+	live   func([]byte)
+	grown  func()
+	always bool // all of it goes to the file, however short
+
+	mu   sync.Mutex // guards what follows
+	s    Stream
+	ring []byte
+	at   int // where the next byte of the ring goes
+	dir  string
+	name string
+	file *os.File
 }
 
 func newCollector(dir, name string, live func([]byte)) *collector {
@@ -54,7 +60,16 @@ func (c *collector) take(b []byte) {
 	if c.live != nil {
 		c.live(b)
 	}
-	if c.file == nil && c.dir != "" && c.s.Total+int64(len(b)) > keepHead+keepTail {
+	c.mu.Lock()
+	c.add(b)
+	c.mu.Unlock()
+	if c.grown != nil {
+		c.grown()
+	}
+}
+
+func (c *collector) add(b []byte) {
+	if c.file == nil && c.dir != "" && (c.always || c.s.Total+int64(len(b)) > keepHead+keepTail) {
 		c.spill()
 	}
 	c.write(b)
@@ -83,7 +98,7 @@ func (c *collector) take(b []byte) {
 
 // spill opens the file and puts in what came so far.
 func (c *collector) spill() {
-	f, err := os.OpenFile(c.dir+"/"+c.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(c.dir+"/"+c.name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		c.dir = "" // what does not fit is counted as lost
 		return
@@ -110,8 +125,52 @@ func (c *collector) tail() []byte {
 	return append(append([]byte(nil), c.ring[min(c.at, len(c.ring)):]...), c.ring[:min(c.at, len(c.ring))]...)
 }
 
+// read copies what stands at offset, and behind what was lost what comes next: at is where
+// the copied bytes begin. Nothing is copied where there is nothing yet.
+func (c *collector) read(offset int64, b []byte) (at int64, n int, total int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total = c.s.Total
+	if offset >= total {
+		return offset, 0, total
+	}
+	if c.s.File != "" {
+		if n = c.readFile(offset, b); n > 0 {
+			return offset, n, total
+		}
+	}
+	if offset < int64(len(c.s.Head)) {
+		return offset, copy(b, c.s.Head[offset:]), total
+	}
+	tail := c.tail()
+	if tail == nil {
+		tail = c.s.Tail // it has ended
+	}
+	from := total - int64(len(tail))
+	offset = max(offset, from)
+	return offset, copy(b, tail[offset-from:]), total
+}
+
+func (c *collector) readFile(offset int64, b []byte) int {
+	f := c.file
+	if f == nil {
+		var err error
+		if f, err = os.Open(c.dir + "/" + c.name); err != nil {
+			return 0
+		}
+		defer f.Close()
+	}
+	n, err := f.ReadAt(b, offset)
+	if err != nil && err != io.EOF {
+		return 0
+	}
+	return n
+}
+
 // end gives what was collected.
 func (c *collector) end() Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.s.Tail = c.tail()
 	c.s.Cut = c.s.Total > int64(len(c.s.Head)+len(c.s.Tail))
 	if c.s.Cut && c.file == nil {
@@ -121,6 +180,64 @@ func (c *collector) end() Stream {
 		if err := c.file.Close(); err != nil && c.s.Lost == 0 {
 			c.s.Lost = 1
 		}
+		c.file = nil
 	}
+	c.block = nil
 	return c.s
+}
+
+// Live is the output of one run, while it runs and after it.
+type Live struct {
+	streams map[string]*collector
+
+	mu   sync.Mutex // guards what follows
+	wake chan struct{}
+	over bool
+}
+
+// Streams are the names of a run's outputs, in the order in which they are shown. What a
+// terminal shows is stdout alone.
+func Streams() []string { return []string{"stdout", "stderr"} }
+
+// Read copies a part of one stream, from offset on or from the next byte behind it that is
+// still there, and tells how long the stream is by now. It never waits.
+func (l *Live) Read(stream string, offset int64, b []byte) (at int64, n int, total int64) {
+	c := l.streams[stream]
+	if c == nil || offset < 0 {
+		return offset, 0, 0
+	}
+	return c.read(offset, b)
+}
+
+// Changed gives a channel that closes when more has come, or at the end; over tells that
+// nothing comes any more. Ask for it before Read, so that nothing is missed.
+func (l *Live) Changed() (more <-chan struct{}, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wake == nil {
+		l.wake = make(chan struct{})
+		if l.over {
+			close(l.wake)
+		}
+	}
+	return l.wake, l.over
+}
+
+func (l *Live) grown() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wake != nil && !l.over {
+		close(l.wake)
+		l.wake = nil
+	}
+}
+
+func (l *Live) end() {
+	l.grown()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over = true; l.wake != nil {
+		close(l.wake)
+		l.wake = nil
+	}
 }

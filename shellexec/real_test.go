@@ -7,8 +7,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// goCache is where compiled packages lie; a confined program reads it and cannot add.
+func goCache(t *testing.T) string {
+	out, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Skip("there is no go here")
+	}
+	return strings.TrimSpace(string(out))
+}
 
 // TestRealTools runs what people run, confined and not, and wants the same of both.
 func TestRealTools(t *testing.T) {
@@ -18,6 +28,9 @@ func TestRealTools(t *testing.T) {
 		made               []string
 	}{
 		{"make", "make", "make -s all && cat out/b", map[string]string{"Makefile": "all: out/b\nout/a: src\n\tmkdir -p out && cp src out/.a.new && mv out/.a.new out/a\nout/b: out/a\n\ttr a-z A-Z < out/a > $@\n", "src": "hello\n"}, []string{"out/a", "out/b"}},
+		{"go test of a module", "go", "HOME=$TMPDIR GOCACHE=@CACHE GOFLAGS=-mod=mod GOPROXY=off GOTELEMETRY=off go test ./... 2>&1 | sed 's/[0-9.]*s$/TIME/; s/(cached)/TIME/'", map[string]string{"go.mod": "module m\n\ngo 1.21\n",
+			"a/a.go": "package a\n\nfunc Two() int { return 2 }\n", "a/a_test.go": "package a\n\nimport (\n\t\"net\"\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestTwo(t *testing.T) {\n\tl, err := net.Listen(\"tcp\", \"127.0.0.1:0\")\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tl.Close()\n\tif err := os.WriteFile(\"made\", nil, 0o644); err != nil || Two() != 2 {\n\t\tt.Fatal(err)\n\t}\n}\n",
+			"b/b.go": "package b\n\nimport \"m/a\"\n\nfunc Four() int { return a.Two() * 2 }\n"}, []string{"a/made"}},
 		{"npm install of a local folder", "npm", "npm install --offline --no-audit --no-fund --silent ./dep && node -e 'console.log(require(\"dep\"))'", map[string]string{
 			"package.json": `{"name":"m","version":"1.0.0"}`, "dep/package.json": `{"name":"dep","version":"1.0.0","main":"i.js"}`, "dep/i.js": "module.exports='from dep'\n"}, []string{"node_modules/dep", "package-lock.json"}},
 	} {
@@ -27,7 +40,7 @@ func TestRealTools(t *testing.T) {
 			}
 			var outs []string
 			for _, confined := range []bool{true, false} {
-				s := shell(t, c.script)
+				s := shell(t, strings.ReplaceAll(c.script, "@CACHE", goCache(t)))
 				s.Confined, s.Timeout = confined, 60e9
 				for name, text := range c.files {
 					p := filepath.Join(s.Root, name)
@@ -41,7 +54,7 @@ func TestRealTools(t *testing.T) {
 				}
 				for _, name := range c.made {
 					if _, err := os.Lstat(filepath.Join(s.Root, name)); err != nil {
-						t.Errorf("confined %v: %v", confined, err)
+						t.Errorf("confined %v: %v\n%s%s", confined, err, all(r.Stdout), all(r.Stderr))
 					}
 				}
 				outs = append(outs, all(r.Stdout))

@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"holdpoint/op"
@@ -32,12 +36,7 @@ const (
 
 // Run starts a program and blocks until nothing of it is left. The context ends it early.
 // An error is one of this daemon; what the program did is in the result.
-func Run(ctx context.Context, s Spec) (Result, error) {
-	begin := time.Now()
-	r, err := run(ctx, s, s.Confined || s.Probe)
-	r.Took = time.Since(begin)
-	return r, err
-}
+func Run(ctx context.Context, s Spec) (Result, error) { return run(ctx, s, s.Confined || s.Probe) }
 
 // Probe puts the confinement of a root up once, without starting anything, and says what
 // this machine gives.
@@ -60,45 +59,157 @@ func Probe(ctx context.Context, s Spec) ([]Level, error) {
 }
 
 func run(ctx context.Context, s Spec, namespaces bool) (Result, error) {
+	r, err := start(ctx, s, namespaces)
+	if err != nil {
+		return Result{}, err
+	}
+	return r.Wait(), nil
+}
+
+// Running is one run that was begun. Its owner calls Wait.
+type Running struct {
+	Output *Live
+
+	p       *process
+	touched *atomic.Int64 // when something was last typed or printed
+	up      chan struct{} // closed when the program runs, or never will
+	done    chan struct{}
+	result  Result // readable once done is closed
+}
+
+// Start begins a run and gives it while it runs. The context ends it early.
+func Start(ctx context.Context, s Spec) (*Running, error) {
+	return start(ctx, s, s.Confined || s.Probe)
+}
+
+// Up blocks until the program runs or is known never to.
+func (r *Running) Up() { <-r.up }
+
+// Done closes when nothing of the run is left.
+func (r *Running) Done() <-chan struct{} { return r.done }
+
+// Wait blocks until nothing of the run is left.
+func (r *Running) Wait() Result {
+	<-r.done
+	return r.result
+}
+
+// Number is that of the helper process, as this daemon sees it.
+func (r *Running) Number() int {
+	if r.p == nil || r.p.cmd.Process == nil {
+		return 0
+	}
+	return r.p.cmd.Process.Pid
+}
+
+// typing is how long a terminal may take to accept what is typed.
+const typing = 2 * time.Second
+
+// Type gives the session's terminal what somebody types. It fails when there is no
+// terminal, when the session has ended, or when the program reads nothing of it.
+func (r *Running) Type(b []byte) error {
+	select {
+	case <-r.done:
+		return op.Fail(op.NotFound, "the session has ended")
+	default:
+	}
+	if r.p == nil || !r.p.terminal {
+		return op.Fail(op.BadRequest, "this program runs on no terminal, so nothing can be typed")
+	}
+	r.touched.Store(time.Now().UnixNano())
+	r.p.out.SetWriteDeadline(time.Now().Add(typing))
+	if n, err := r.p.out.Write(b); err != nil {
+		return op.Fail(op.NotReady, fmt.Sprintf("the session took %d of %d bytes", n, len(b))).Because(err)
+	}
+	return nil
+}
+
+// Resize tells the session's terminal its size.
+func (r *Running) Resize(size Size) error {
+	select {
+	case <-r.done:
+		return op.Fail(op.NotFound, "the session has ended")
+	default:
+	}
+	if r.p == nil || !r.p.terminal {
+		return op.Fail(op.BadRequest, "this program runs on no terminal")
+	}
+	if err := setSize(r.p.out, size); err != nil {
+		return op.Fail(op.IOError, "the terminal cannot be resized").Because(err)
+	}
+	return nil
+}
+
+func start(ctx context.Context, s Spec, namespaces bool) (*Running, error) {
+	begin := time.Now()
 	if namespaces && !s.Probe && len(s.Needs) > 0 && !has(s.Needs, LevelUser) {
 		namespaces = false // the probe found that there are none
 	}
-	var r Result
+	r := &Running{touched: &atomic.Int64{}, up: make(chan struct{}), done: make(chan struct{})}
 	p, err := prepare(s, namespaces)
 	if err != nil {
-		return r, op.Fail(op.SpawnFailed, "the process could not be prepared").Because(err)
+		return nil, op.Fail(op.SpawnFailed, "the process could not be prepared").Because(err)
 	}
-	defer p.close()
+	out, errs := newCollector(s.Spill, s.Name+".stdout", live(s, "stdout")), newCollector(s.Spill, s.Name+".stderr", live(s, "stderr"))
+	r.p, r.Output = p, &Live{streams: map[string]*collector{"stdout": out, "stderr": errs}}
+	out.always = p.terminal
+	out.grown = func() {
+		r.touched.Store(time.Now().UnixNano())
+		r.Output.grown()
+	}
+	errs.grown = out.grown
 	if err := p.cmd.Start(); err != nil {
-		r.Termination, r.Failure = SpawnFailed, err.Error()
+		p.close()
+		r.result.Termination, r.result.Failure = SpawnFailed, err.Error()
 		if has(s.Needs, LevelUser) {
-			r.Termination = NoSandbox
+			r.result.Termination = NoSandbox
 		}
+		r.Output.end()
+		close(r.up)
+		close(r.done)
 		return r, nil
 	}
 	p.started()
-	out, errs := newCollector(s.Spill, s.Name+".stdout", live(s, "stdout")), newCollector(s.Spill, s.Name+".stderr", live(s, "stderr"))
+	r.touched.Store(begin.UnixNano())
+	go func() {
+		defer close(r.done)
+		r.follow(ctx, s, out, errs)
+		r.result.Took = time.Since(begin)
+		r.Output.end()
+	}()
+	return r, nil
+}
+
+// follow sees a run to its end.
+func (r *Running) follow(ctx context.Context, s Spec, out, errs *collector) {
+	p := r.p
+	defer p.close()
 	var readers sync.WaitGroup
 	readers.Go(func() { out.drain(p.out) })
-	readers.Go(func() { errs.drain(p.errs) })
-
+	if p.errs != nil {
+		readers.Go(func() { errs.drain(p.errs) })
+	}
 	said := make(chan answer, 1)
-	go func() { said <- listen(p.status) }()
+	go func() { said <- listen(p.status, r.up) }()
 	gone := make(chan struct{})
 	go func() { p.cmd.Wait(); close(gone) }()
-	why := p.watch(ctx, s.Timeout, gone)
+	why := p.watch(ctx, s, r.touched, gone)
 	<-gone
 	// Nothing that could write is left in the namespace; outside of one a survivor may hold
 	// the pipes, and is not waited for.
 	late := time.Now().Add(time.Second)
 	p.out.SetReadDeadline(late)
-	p.errs.SetReadDeadline(late)
+	if p.errs != nil {
+		p.errs.SetReadDeadline(late)
+	}
 	p.status.SetReadDeadline(late)
 	readers.Wait()
 	a := <-said
-	r.Stdout, r.Stderr, r.Levels = out.end(), errs.end(), a.began.Levels
-	a.fill(&r, why)
-	return r, nil
+	r.result.Stdout, r.result.Stderr, r.result.Levels = out.end(), errs.end(), a.began.Levels
+	if r.result.Idle = why == idledOut; r.result.Idle {
+		why = TimedOut
+	}
+	a.fill(&r.result, why)
 }
 
 func has(list []string, s string) bool {
@@ -120,8 +231,9 @@ func live(s Spec, name string) func([]byte) {
 // process is the helper with the daemon's ends of its pipes.
 type process struct {
 	cmd                        *exec.Cmd
-	out, errs, status, control *os.File
+	out, errs, status, control *os.File // errs is nil on a terminal
 	theirs                     []*os.File
+	terminal                   bool
 }
 
 func prepare(s Spec, namespaces bool) (*process, error) {
@@ -147,7 +259,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		return w, nil
 	}
 	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
-		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Runtimes: runtimes()})
+		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Runtimes: runtimes()})
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +268,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		return nil, err
 	}
 	p.theirs = append(p.theirs, told)
-	out, err := pipe(&p.out, false)
-	if err != nil {
-		return nil, err
-	}
-	errs, err := pipe(&p.errs, false)
-	if err != nil {
+	if err := p.streams(s, pipe); err != nil {
 		return nil, err
 	}
 	status, err := pipe(&p.status, false)
@@ -172,14 +279,6 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.cmd.Stdout, p.cmd.Stderr = out, errs
-	if len(s.Stdin) > 0 { // else /dev/null
-		in, err := memory("stdin", s.Stdin)
-		if err != nil {
-			return nil, err
-		}
-		p.theirs, p.cmd.Stdin = append(p.theirs, in), in
-	}
 	p.cmd.ExtraFiles = []*os.File{told, control, status}
 	if s.Program != nil {
 		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, s.Program)
@@ -188,6 +287,67 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 	p.cmd.SysProcAttr = attributes(s, namespaces)
 	ok = true
 	return p, nil
+}
+
+// streams gives the program its input and outputs: a terminal, or nothing to read and two
+// pipes to write.
+func (p *process) streams(s Spec, pipe func(mine **os.File, write bool) (*os.File, error)) error {
+	if s.Terminal != nil {
+		mine, theirs, err := pty.Open()
+		if err != nil {
+			return fmt.Errorf("there is no terminal to be had: %w", err)
+		}
+		p.theirs, p.terminal = append(p.theirs, theirs), true
+		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs, theirs, theirs
+		if p.out, err = waitable(mine); err != nil {
+			return err
+		}
+		return setSize(p.out, *s.Terminal)
+	}
+	out, err := pipe(&p.out, false)
+	if err != nil {
+		return err
+	}
+	errs, err := pipe(&p.errs, false)
+	if err != nil {
+		return err
+	}
+	p.cmd.Stdout, p.cmd.Stderr = out, errs
+	if len(s.Stdin) > 0 { // else /dev/null
+		in, err := memory("stdin", s.Stdin)
+		if err != nil {
+			return err
+		}
+		p.theirs, p.cmd.Stdin = append(p.theirs, in), in
+	}
+	return nil
+}
+
+// waitable gives a terminal's own end as a file whose reads and writes end at a deadline.
+func waitable(mine *os.File) (*os.File, error) {
+	defer mine.Close()
+	fd, err := unix.FcntlInt(mine.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "terminal"), nil
+}
+
+// setSize leaves the file as it is: asking it for its number would end its deadlines.
+func setSize(f *os.File, size Size) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var bad error
+	err = c.Control(func(fd uintptr) {
+		bad = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
+	})
+	return errors.Join(err, bad)
 }
 
 // attributes asks for the namespaces. As root all ids of this namespace are kept, so that
@@ -250,18 +410,38 @@ func (p *process) close() {
 	}
 }
 
+// idledOut is a deadline of its own, told as a time-out.
+const idledOut = "idle"
+
 // watch waits for the end, or brings it: a polite signal to all, then the hard one. It
 // gives why it had to, or "".
-func (p *process) watch(ctx context.Context, limit time.Duration, gone <-chan struct{}) string {
-	timer := time.NewTimer(limit)
+func (p *process) watch(ctx context.Context, s Spec, touched *atomic.Int64, gone <-chan struct{}) string {
+	timer := time.NewTimer(s.Timeout)
 	defer timer.Stop()
-	why := TimedOut
-	select {
-	case <-gone:
-		return ""
-	case <-ctx.Done():
-		why = Cancelled
-	case <-timer.C:
+	var idle <-chan time.Time
+	if s.Idle > 0 {
+		idle = time.After(s.Idle)
+	}
+	why := ""
+	for why == "" {
+		select {
+		case <-gone:
+			return ""
+		case <-ctx.Done():
+			why = Cancelled
+		case <-timer.C:
+			why = TimedOut
+		case <-idle:
+			left := s.Idle - time.Since(time.Unix(0, touched.Load()))
+			switch {
+			case left > 0:
+				idle = time.After(left)
+			case s.Busy != nil && s.Busy():
+				idle = time.After(s.Idle)
+			default:
+				why = idledOut
+			}
+		}
 	}
 	p.control.Write([]byte{'t'})
 	if until(gone, grace) {
@@ -292,13 +472,15 @@ type answer struct {
 	any   bool
 }
 
-func listen(status *os.File) answer {
+// listen reads it, and tells through up when it is known whether the program runs.
+func listen(status *os.File, up chan<- struct{}) answer {
 	var a answer
 	lines := bufio.NewScanner(status)
 	lines.Buffer(nil, 1<<20)
 	if lines.Scan() && json.Unmarshal(lines.Bytes(), &a.began) == nil {
 		a.any = true
 	}
+	close(up)
 	if lines.Scan() {
 		var e ended
 		if json.Unmarshal(lines.Bytes(), &e) == nil {

@@ -18,6 +18,25 @@ func unsupported() error {
 // Run answers unsupported_platform.
 func Run(context.Context, Spec) (Result, error) { return Result{}, unsupported() }
 
+// Running is a run that was begun; there is none here.
+type Running struct{ Output *Live }
+
+// Start answers unsupported_platform.
+func Start(context.Context, Spec) (*Running, error) { return nil, unsupported() }
+
+// Up, Done, Wait, Number, Type and Resize are of a run, and there is none.
+func (r *Running) Up() {}
+
+func (r *Running) Done() <-chan struct{} { return nil }
+
+func (r *Running) Wait() Result { return Result{} }
+
+func (r *Running) Number() int { return 0 }
+
+func (r *Running) Type([]byte) error { return unsupported() }
+
+func (r *Running) Resize(Size) error { return unsupported() }
+
 // Probe answers unsupported_platform.
 func Probe(context.Context, Spec) ([]Level, error) { return nil, unsupported() }
 

@@ -41,6 +41,26 @@ func (s Spill) Open(token op.ID, file string) (*os.File, error) {
 	return f, nil
 }
 
+// Append adds to a file of a token's, made when it is not there.
+func (s Spill) Append(token op.ID, file string, b []byte) error {
+	dir, err := s.For(token)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return op.Fail(op.IOError, "the side log cannot be written").Because(err)
+	}
+	_, err = f.Write(b)
+	if bad := f.Close(); err == nil {
+		err = bad
+	}
+	if err != nil {
+		return op.Fail(op.IOError, "the side log cannot be written").Because(err)
+	}
+	return nil
+}
+
 // Tail reads at most the last max bytes of a file of total bytes.
 func (s Spill) Tail(token op.ID, file string, total, max int64) ([]byte, error) {
 	f, err := s.Open(token, file)
@@ -53,6 +73,16 @@ func (s Spill) Tail(token op.ID, file string, total, max int64) ([]byte, error) 
 		from = 0
 	}
 	return io.ReadAll(io.NewSectionReader(f, from, max))
+}
+
+// Drop ends the files of one run, whoever's it was.
+func (s Spill) Drop(run string) {
+	for _, stream := range []string{".stdout", ".stderr"} {
+		all, _ := filepath.Glob(filepath.Join(s.Dir, "*", run+stream))
+		for _, name := range all {
+			os.Remove(name)
+		}
+	}
 }
 
 // Prune ends the files that were last written before a moment.

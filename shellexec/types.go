@@ -49,13 +49,21 @@ type Spec struct {
 	Spill string                        // directory for output that is long; empty keeps head and tail only
 	Name  string                        // beginning of the spill files' names
 	Live  func(stream string, b []byte) // may be nil; must not keep b
+
+	Terminal *Size         // it runs on a terminal of this size; nil is none. All that the terminal shows is stdout, and in the file
+	Idle     time.Duration // it is ended when nothing is typed or printed for so long; 0 is never
+	Busy     func() bool   // may be nil: asked before that, true grants as long again
 }
+
+// Size is that of a terminal.
+type Size struct{ Rows, Cols uint16 }
 
 // Result is how a run ended.
 type Result struct {
 	Exit        *int   // nil when it did not exit by itself
 	Signal      string // that ended it
 	Termination string // exited, signalled, timed_out, cancelled, spawn_failed
+	Idle        bool   // timed_out because nothing was typed or printed
 	Failure     string // of spawn_failed: why
 	Stdout      Stream
 	Stderr      Stream
@@ -85,7 +93,7 @@ type order struct {
 	Home                            string // of the daemon, whose secrets are hidden
 	RootDev, RootIno                uint64
 	Confined, Namespaces, Network   bool
-	Probe                           bool
+	Probe, Terminal                 bool
 	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
 }

@@ -108,8 +108,8 @@ func (r *reader) policy(n *node, at string) Policy {
 	}
 	if s := n.field("select"); s != nil {
 		p.Select = r.selection(s, at+".select")
-		if !slices.Contains(p.Operations, op.DeleteFile) {
-			r.bad(s, at+".select", "select picks files to delete, so that operations must name delete_file")
+		if !slices.Contains(p.Operations, op.DeleteFile) || !slices.Contains(p.Operations, op.BatchFileOps) {
+			r.bad(s, at+".select", "select picks files to delete as one batch, so that operations must name delete_file and batch_file_ops")
 		}
 	}
 	return p
@@ -146,6 +146,9 @@ func (r *reader) selection(n *node, at string) *Select {
 		pattern := r.plain(e, n, field)
 		if strings.HasPrefix(pattern, "!") || strings.HasPrefix(pattern, "/") || slices.Contains(strings.Split(pattern, "/"), "..") {
 			r.bad(e, field, fmt.Sprintf("the pattern %q must be relative, without .. and without negation", pattern))
+		}
+		if strings.Trim(pattern, "*?/.") == "" {
+			r.bad(e, field, fmt.Sprintf("the pattern %q covers everything", pattern))
 		}
 		s.Include = append(s.Include, pattern)
 	}

@@ -28,6 +28,8 @@ type answer struct {
 	facts   map[string]any
 	isError bool
 	held    *op.Approval // the call waits for a person
+	image   string       // base64 of a whole image, which goes beside the text
+	mime    string       // of the image
 }
 
 func (a *answer) fact(name string, v any) {
@@ -95,6 +97,8 @@ func (a *answer) wordError(r op.Reply) {
 	if e.Hint == "" {
 		e.Hint = nextStep(e.Code)
 	}
+	diff := e.Diff
+	e.Diff = "" // it travels once, as text
 	a.fact("error", &e)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Code, sentence(e.Message))
@@ -109,6 +113,20 @@ func (a *answer) wordError(r op.Reply) {
 	}
 	if !r.EffectsExecuted && r.Op != "" {
 		b.WriteString(" Nothing was changed.")
+	}
+	if diff != "" {
+		b.WriteString("\nChanged since:\n" + diff)
+	}
+	if e.NoDiff != "" {
+		b.WriteString("\n[no diff of what changed: " + e.NoDiff + "]")
+	}
+	if e.StillApplies != nil {
+		a.fact("still_applies", *e.StillApplies)
+		if *e.StillApplies {
+			b.WriteString("\nThe same change still applies to what is there now; send it with the current hash, or without expected_hash.")
+		} else {
+			b.WriteString("\nThe same change does not apply to what is there now.")
+		}
 	}
 	a.text = cut(b.String(), maxText)
 }
@@ -192,6 +210,11 @@ var textFields = []string{"content", "content_base64", "diff", "text", "patch", 
 // wordResult splits what was read: the text into the content, once, the facts beside it.
 func (a *answer) wordResult(r op.Reply) {
 	result, ok := r.Result.(map[string]any)
+	if spec, known := op.Lookup(r.Op); !ok && r.Result != nil && known && spec.Class == op.Process {
+		// What runs in the background is told by its id.
+		o, err := op.ParseJSON(encode(r.Result))
+		result, ok = o, err == nil
+	}
 	if !ok {
 		if r.Result != nil {
 			a.text = cut(string(encode(r.Result)), maxText)
@@ -224,6 +247,9 @@ func (a *answer) wordResult(r op.Reply) {
 	switch {
 	case shown == "content":
 		a.boundView()
+	case shown == "content_base64" && picture(result):
+		a.image, a.mime = a.text, fmt.Sprint(result["mime"])
+		a.text = fmt.Sprintf("%s, %v bytes.", a.mime, result["size"])
 	case shown == "content_base64":
 		a.fact("base64", true)
 		a.text = cut(a.text, maxText)
@@ -244,6 +270,16 @@ func (a *answer) wordResult(r op.Reply) {
 	if len(r.Warnings) > 0 {
 		a.fact("warnings", r.Warnings)
 	}
+}
+
+// picture reports a whole image of a kind that models look at.
+func picture(result map[string]any) bool {
+	hash, _ := result["hash"].(string)
+	switch result["mime"] {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return !strings.HasSuffix(hash, "+partial")
+	}
+	return false
 }
 
 // boundView cuts a text that is too long after a line, and says where it goes on.

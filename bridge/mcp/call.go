@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 
 	"holdpoint/op"
@@ -49,9 +50,16 @@ func (c *caller) call(ctx context.Context, spec op.Spec, args op.Object) answer 
 	if err != nil {
 		return worded(c.engine.Malformed(c.by, spec.Name, err), "")
 	}
-	r := c.engine.Call(ctx, c.by, req, warnings)
+	var r op.Reply
+	if spec.Class == op.Process && c.progress != nil {
+		stop := func() {}
+		r = c.engine.CallStarted(ctx, c.by, req, warnings, func(id op.ID) { stop = c.telling(ctx, id) })
+		stop()
+	} else {
+		r = c.engine.Call(ctx, c.by, req, warnings)
+	}
 	a := worded(r, "")
-	if r.Error != nil && r.Error.Code == op.Stale && req.Args["expected_hash"] != nil {
+	if e := r.Error; e != nil && e.StillApplies != nil && *e.StillApplies {
 		c.explainStale(ctx, req, &a)
 	}
 	return a
@@ -73,8 +81,7 @@ func boundedView(args op.Object) op.Object {
 	return o
 }
 
-// explainStale adds to a stale answer what an agent asks next: does the change still
-// apply to what is there now, and what would it do.
+// explainStale adds to a stale answer what the same change would do to what is there now.
 func (c *caller) explainStale(ctx context.Context, req op.Request, a *answer) {
 	again := op.Object{}
 	for k, v := range req.Args {
@@ -84,15 +91,11 @@ func (c *caller) explainStale(ctx context.Context, req op.Request, a *answer) {
 	}
 	req.Args, req.Pins, req.RequestID = again, "", ""
 	p := c.engine.Preflight(ctx, c.by, req)
-	if p.Error != nil {
-		a.fact("still_applies", false)
-		a.text += "\nThe same change does not apply to what is there now: " + p.Error.Message + "."
+	if p.Error != nil || p.Facts == nil || p.Diff == "" || len(p.Diff) > 4096 {
 		return
 	}
-	a.fact("still_applies", true)
-	a.text += "\nThe same change still applies to what is there now; send it with the current hash, or without expected_hash."
-	if p.Diff != "" && len(p.Diff) <= 4096 {
-		a.text += " It would be:\n" + p.Diff
+	if !slices.ContainsFunc(p.Facts.Targets, func(t op.Target) bool { return t.Sensitive || t.Protected }) {
+		a.text += "\nIt would be:\n" + p.Diff
 	}
 }
 

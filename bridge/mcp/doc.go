@@ -19,6 +19,14 @@ type Engine interface {
 	// Caller gives who a token belongs to, now; a revoked one is nobody's.
 	Caller(ctx context.Context, secret string) (op.Caller, error)
 	Call(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) op.Reply
+	// CallStarted is Call, and tells the id of a program that runs at once.
+	CallStarted(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning, started func(op.ID)) op.Reply
+	// Runs, Output, StopRun and Follow are of the caller's own programs.
+	Runs(ctx context.Context, by op.Caller) (any, error)
+	Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset, tail int64, limit int) (Output, error)
+	StopRun(ctx context.Context, by op.Caller, id op.ID) (any, error)
+	// Follow sends what a program prints until it ends, that of a held call once it runs.
+	Follow(ctx context.Context, by op.Caller, id op.ID, send func(text string) error) error
 	Malformed(by op.Caller, name op.Name, err error) op.Reply
 	Preflight(ctx context.Context, by op.Caller, req op.Request) Preview
 	// Approval gives the caller's own row, waiting up to wait for its end.

@@ -304,9 +304,13 @@ func (l *lines) cancelled(params op.Object) bool {
 // response writes a tool's result without going over the text twice.
 func (a answer) response(id string) []byte {
 	facts := a.structured()
-	b := make([]byte, 0, len(a.text)+len(a.text)/8+len(facts)+len(id)+160)
+	b := make([]byte, 0, len(a.text)+len(a.text)/8+len(a.image)+len(facts)+len(id)+160)
 	b = append(append(append(b, `{"jsonrpc":"2.0","id":`...), id...), `,"result":{"content":[{"type":"text","text":`...)
 	b = op.AppendString(b, strings.ToValidUTF8(a.text, "\uFFFD"))
+	if a.image != "" {
+		b = append(append(b, `},{"type":"image","data":"`...), a.image...)
+		b = append(append(append(b, `","mimeType":"`...), a.mime...), '"')
+	}
 	b = append(append(b, `}],"structuredContent":`...), facts...)
 	if a.isError {
 		b = append(b, `,"isError":true`...)

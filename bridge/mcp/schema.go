@@ -130,7 +130,7 @@ func appendType(b []byte, t reflect.Type) []byte {
 // send a call to a person anyway, and the few that only say what holds already.
 func unlisted(f op.Field) bool {
 	switch f.Name {
-	case "backup", "backup_root", "create_dirs", "credential":
+	case "backup", "backup_root", "create_dirs", "credential", "rows", "cols":
 		return true
 	}
 	return strings.HasSuffix(f.Doc, "(needs a person)")

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -209,15 +210,22 @@ func progressOf(req *sdk.CallToolRequest) func(context.Context, string) {
 	if token == nil {
 		return nil
 	}
+	var mu sync.Mutex // one message at a time, each further on than the last
 	n := 0.0
 	return func(ctx context.Context, text string) {
+		mu.Lock()
+		defer mu.Unlock()
 		n++
 		req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: n, Message: text})
 	}
 }
 
 func shown(a answer) *sdk.CallToolResult {
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: a.text}}, StructuredContent: json.RawMessage(a.structured()), IsError: a.isError}
+	content := []sdk.Content{&sdk.TextContent{Text: a.text}}
+	if b, err := base64.StdEncoding.DecodeString(a.image); err == nil && a.image != "" {
+		content = append(content, &sdk.ImageContent{Data: b, MIMEType: a.mime})
+	}
+	return &sdk.CallToolResult{Content: content, StructuredContent: json.RawMessage(a.structured()), IsError: a.isError}
 }
 
 func opensURLs(c *sdk.ClientCapabilities) bool {

@@ -65,6 +65,9 @@ func (st style) toolset(o Options) *toolset {
 	if o.Edit || o.Shell {
 		s.add(waitingTools()...)
 	}
+	if o.Shell {
+		s.add(runTools()...)
+	}
 	s.add(profileTools()...)
 	return s
 }

@@ -66,7 +66,7 @@ func (c *caller) approval(ctx context.Context, args op.Object, wait time.Duratio
 	if err != nil {
 		return true, failed(err)
 	}
-	return v.over(), v.worded()
+	return v.over() || v.Reply.Status == op.Done, v.worded() // a program in the background runs on
 }
 
 // over reports that nothing will change any more.
@@ -98,6 +98,9 @@ func (c *caller) wait(ctx context.Context, args op.Object) answer {
 		return failed(op.Fail(op.BadRequest, "timeout_seconds must be a whole number").In("timeout_seconds"))
 	}
 	end := time.Now().Add(bound)
+	if id, err := approvalID(args, "timeout_seconds"); err == nil {
+		defer c.telling(ctx, id)()
+	}
 	for {
 		left := time.Until(end)
 		over, a := c.approval(ctx, args, min(max(left, 0), beat))
@@ -105,7 +108,7 @@ func (c *caller) wait(ctx context.Context, args op.Object) answer {
 			return a
 		}
 		if c.progress != nil {
-			c.progress(ctx, "still waiting for a person")
+			c.progress(ctx, "still waiting")
 		}
 	}
 }
@@ -117,6 +120,9 @@ func (c *caller) cancel(ctx context.Context, args op.Object) answer {
 	}
 	if err != nil {
 		return failed(err)
+	}
+	if v, err := c.engine.Approval(ctx, c.by, id, 0); err == nil && v.State != "cancelled" {
+		return v.worded() // its program ran, and was ended
 	}
 	return answer{text: "The held call " + string(id) + " is withdrawn; nothing was changed.",
 		facts: map[string]any{"status": "done", "state": "cancelled", "approval_id": string(id)}}

@@ -1,5 +1,5 @@
-// Package notify tells people that something waits: by ntfy, Slack, a signed webhook or a
-// command of the operator's.
+// Package notify tells people that something waits: by ntfy, Slack, a signed webhook, the
+// desktop's own notifications or a command of the operator's.
 //
 // It sends a title and a link, never a path, an argument or content, and only where the
 // operator configured a target. It does not promise delivery: a card waits whether or not
@@ -32,6 +32,7 @@ const (
 	Slack   Kind = "slack"
 	Webhook Kind = "webhook"
 	Command Kind = "command"
+	Desktop Kind = "desktop" // of the session of the user that the daemon runs as
 )
 
 // Target is one place to send to.
@@ -39,7 +40,7 @@ type Target struct {
 	Kind    Kind
 	URL     string   // ntfy, slack, webhook
 	Secret  string   // webhook: signs each delivery; ntfy: the access token; may be empty
-	Command []string // command: the program and its arguments
+	Command []string // command: the program and its arguments; desktop: the program that Notifier found
 }
 
 // Check refuses a target that could not work, or would send its secret in the clear.
@@ -50,8 +51,14 @@ func (t Target) Check() error {
 		}
 		return nil
 	}
+	if t.Kind == Desktop {
+		if len(t.Command) != 1 || t.URL != "" || t.Secret != "" {
+			return errors.New("a desktop target has its kind and nothing else")
+		}
+		return nil
+	}
 	if t.Kind != Ntfy && t.Kind != Slack && t.Kind != Webhook {
-		return errors.New("kind must be ntfy, slack, webhook or command")
+		return errors.New("kind must be ntfy, slack, webhook, desktop or command")
 	}
 	u, err := url.Parse(t.URL)
 	local := err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
@@ -105,7 +112,7 @@ func (s *Sender) Send(ctx context.Context, t Target, m Message) error {
 	var err error
 	for n := 1; ; n++ {
 		var again bool
-		if t.Kind == Command {
+		if t.Kind == Command || t.Kind == Desktop {
 			again, err = s.command(ctx, t, m)
 		} else {
 			again, err = s.post(ctx, t, m)
@@ -128,6 +135,9 @@ func (s *Sender) Send(ctx context.Context, t Target, m Message) error {
 func (s *Sender) command(ctx context.Context, t Target, m Message) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if t.Kind == Desktop {
+		return false, s.Run(ctx, desktop(t.Command[0], m), nil)
+	}
 	// The title travels in the environment: it is nobody's option and no part of a shell line.
 	return false, s.Run(ctx, t.Command, []string{"HOLDPOINT_EVENT=" + m.Type, "HOLDPOINT_ID=" + string(m.ID), "HOLDPOINT_TITLE=" + m.Title, "HOLDPOINT_LINK=" + m.Link})
 }

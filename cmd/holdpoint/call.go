@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ import (
 // callFlags are the parts of a Request that are no arguments of the operation.
 type callFlags struct {
 	args, root, pins, requestID, session, stage, executionID, intent string
-	dryRun                                                           bool
+	dryRun, follow                                                   bool
 	wait                                                             durationFlag
 }
 
@@ -47,6 +48,7 @@ func (a *app) callCommand() *cobra.Command {
 	}
 	f.add(c)
 	c.Flags().Var(&f.wait, "wait", "wait so long for a person's answer, as 30s")
+	c.Flags().BoolVar(&f.follow, "follow", false, "show what a program prints as it comes, waiting for the person who releases it")
 	c.SetHelpFunc(callHelp(c.HelpFunc()))
 	return c
 }
@@ -83,6 +85,17 @@ func (a *app) asOwnCall(ctx context.Context, f *callFlags, words []string) error
 	return a.asOwn(ctx, f.root, func(c *client) error {
 		if body.Root, err = c.rootNamed(ctx, f.root); err != nil {
 			return err
+		}
+		if f.follow {
+			limit := time.Duration(1 << 62)
+			if f.wait.set {
+				limit = f.wait.d
+			}
+			r, err := a.followed(ctx, c, body, limit)
+			if err != nil {
+				return err
+			}
+			return a.finishReply(r.printed(), body)
 		}
 		r, err := c.call(ctx, "/v1/call", body, body.Op)
 		if err != nil {

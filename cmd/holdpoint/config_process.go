@@ -10,9 +10,10 @@ import (
 
 // processFile is what the operator says about programs.
 type processFile struct {
-	Confinement string   `toml:"confinement"` // "" what can be had, "required", "off"
-	Env         []string `toml:"env"`         // names of the daemon's variables that programs may see
-	MaxTimeout  string   `toml:"max_timeout"` // "10m" when absent
+	Confinement string   `toml:"confinement"`  // "" what can be had, "required", "off"
+	Env         []string `toml:"env"`          // names of the daemon's variables that programs may see
+	MaxTimeout  string   `toml:"max_timeout"`  // "10m" when absent
+	SessionIdle string   `toml:"session_idle"` // "30s" when absent
 }
 
 func (p processFile) into(cfg *flow.Config) error {
@@ -29,6 +30,13 @@ func (p processFile) into(cfg *flow.Config) error {
 			return errors.New("process.max_timeout must be a time like 30m")
 		}
 		cfg.Process.MaxTimeout = d
+	}
+	if p.SessionIdle != "" {
+		d, err := time.ParseDuration(p.SessionIdle)
+		if err != nil || d <= 0 {
+			return errors.New("process.session_idle must be a time like 30s")
+		}
+		cfg.Process.SessionIdle = d
 	}
 	return nil
 }
@@ -49,8 +57,12 @@ func programs(cfg *flow.Config, s setup) {
 	if cfg.Process.Confinement == "off" {
 		s.warn("process.confinement is off: programs run unconfined")
 	}
-	config, _ := configPath(s.config, s.env)
-	for _, p := range []string{config, s.env("HOLDPOINT_TRUSTED_AUTOMATION_POLICY_FILE"), s.env("CHENG_TRUSTED_AUTOMATION_POLICY_FILE"), s.env("HOLDPOINT_SOCKET"), s.socket} {
+	for _, l := range configLayers(s.config, s.env) {
+		if filepath.IsAbs(l.path) {
+			cfg.Process.Hide = append(cfg.Process.Hide, l.path)
+		}
+	}
+	for _, p := range []string{s.env("HOLDPOINT_TRUSTED_AUTOMATION_POLICY_FILE"), s.env("CHENG_TRUSTED_AUTOMATION_POLICY_FILE"), s.env("HOLDPOINT_SOCKET"), s.socket} {
 		if filepath.IsAbs(p) {
 			cfg.Process.Hide = append(cfg.Process.Hide, p)
 		}

@@ -26,6 +26,7 @@ func doctorCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "doctor", Short: "Say what this machine offers, each row probed", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), root) }}
 	c.Flags().StringVar(&root, "root", ".", "the workspace whose filesystem is probed; nothing in it is changed")
+	c.AddCommand(doctorTryCommand(a))
 	return c
 }
 
@@ -34,7 +35,12 @@ func doctorCommand(a *app) *cobra.Command {
 func (a *app) doctor(ctx context.Context, dir string) error {
 	rows := []probe{{"platform", runtime.GOOS == "linux", runtime.GOOS + "/" + runtime.GOARCH, "serve needs Linux"}}
 	rows = append(rows, a.probeFiles(dir)...)
-	rows = append(rows, probeKernel()...)
+	if scratch, err := os.MkdirTemp("", "holdpoint-doctor"); err != nil {
+		rows = append(rows, probe{"scratch folder", false, err.Error(), "nothing of the kernel can be tried without one"})
+	} else {
+		rows = append(rows, probeKernel(ctx, scratch)...)
+		os.RemoveAll(scratch)
+	}
 	rows = append(rows, a.probeState())
 	if a.json {
 		a.printJSON(map[string]any{"version": Version(), "probes": rows})
@@ -59,35 +65,58 @@ func (a *app) probeFiles(dir string) []probe {
 	defer root.Close()
 	rows := []probe{{"workspace", true, root.Dir(), "canonical directory"},
 		{"openat2", root.Openat2(), "strict resolution in the kernel", "race-free paths; else os.Root with a mount check at each level"}}
-	scratch := []string{StatePath(a.state, a.Env), filepath.Dir(root.Dir())}
-	for i, where := range scratch {
-		at := []string{"state directory", "beside the root"}[i]
-		if where == "" || os.MkdirAll(where, 0o700) != nil {
-			continue
-		}
-		tmp, err := os.MkdirTemp(where, ".holdpoint-doctor")
-		if err != nil {
-			rows = append(rows, probe{"store " + at, false, err.Error(), "a store must be reachable by rename"})
-			continue
-		}
-		rows = append(rows, probeStore(filepath.Join(tmp, "store"), at, root)...)
-		os.RemoveAll(tmp)
-		if rows[len(rows)-1].OK {
-			break
-		}
-	}
-	return rows
+	return append(rows, a.probeStores(root)...)
 }
 
-func probeStore(dir, at string, root *rooted.Root) []probe {
-	s, err := rooted.OpenStore(dir, root)
-	if err != nil {
+// probeStores opens a store in each place that serve would take, in its order, and ends at
+// the first that a rename reaches. What is made for it goes again.
+func (a *app) probeStores(root *rooted.Root) []probe {
+	var rows []probe
+	for i, where := range []string{StatePath(a.state, a.Env), filepath.Dir(root.Dir())} {
+		at := []string{"state directory", "beside the root"}[i]
+		found := storeIn(where, at, root)
+		if rows = append(rows, found...); rows[len(rows)-1].OK {
+			return rows
+		}
+	}
+	copies := probe{"store of copies", false, "the state directory cannot be written", "old versions are copied to the state directory, and an undo copies them back"}
+	if s, err := os.MkdirTemp(existing(StatePath(a.state, a.Env)), ".holdpoint-doctor"); err == nil {
+		os.RemoveAll(s)
+		copies.OK, copies.Detail = true, "nothing of ours is on the workspace's mount; serve tries the workspace itself when it starts"
+	}
+	return append(rows, copies)
+}
+
+// existing gives a place, or the nearest folder above it that is there.
+func existing(place string) string {
+	for place != filepath.Dir(place) {
+		if _, err := os.Stat(place); err == nil {
+			break
+		}
+		place = filepath.Dir(place)
+	}
+	return place
+}
+
+// storeIn tries a store in a folder that is made for it and removed again. Where the place
+// itself is not there yet, the nearest folder above it stands for it.
+func storeIn(where, at string, root *rooted.Root) []probe {
+	refused := func(err error) []probe {
 		return []probe{{"store " + at, false, err.Error(), "a store must be reachable by rename"}}
+	}
+	tmp, err := os.MkdirTemp(existing(where), ".holdpoint-doctor")
+	if err != nil {
+		return refused(err)
+	}
+	defer os.RemoveAll(tmp)
+	s, err := rooted.OpenStore(filepath.Join(tmp, "store"), root)
+	if err != nil {
+		return refused(err)
 	}
 	defer s.Close()
 	f := s.Features()
 	return []probe{
-		{"exchange", f.Exchange, "renameat2 RENAME_EXCHANGE", "compare-and-swap writes; else writes are marked weak"},
+		{"exchange", f.Exchange, "renameat2 RENAME_EXCHANGE", "compare-and-swap writes; without it nothing is changed"},
 		{"lease", f.Lease, "F_SETLEASE", "notices writers; else a copy of each old version is kept"},
 		{"reflink", f.Reflink, "FICLONE", "copies that share blocks; else bytes are copied"},
 		{"nameless files", f.TmpFile, "O_TMPFILE", "staging without a name"},

@@ -30,6 +30,7 @@ type opened struct {
 	auditAt string
 	home    string
 	broad   bool
+	layers  []layer // of the configuration
 	stop    context.CancelFunc
 	done    chan struct{}
 }
@@ -53,7 +54,7 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{broad: s.broad, home: s.env("HOME"), auditAt: filepath.Join(s.state, "audit"), done: make(chan struct{})}
+	o := &opened{broad: s.broad, layers: configLayers(s.config, s.env), home: s.env("HOME"), auditAt: filepath.Join(s.state, "audit"), done: make(chan struct{})}
 	if o.journal, err = journal.Open(s.state, journal.Options{CreatedOK: true}); err != nil {
 		return nil, err
 	}
@@ -152,6 +153,9 @@ func (o *opened) addRoots(ctx context.Context, specs []flow.RootSpec) error {
 		}
 	}
 	if err := o.trust.SetWorkspaces(o.engine.RootDirs()); err != nil {
+		return err
+	}
+	if err := outsideWorkspaces(o.layers, o.engine.RootDirs()); err != nil {
 		return err
 	}
 	return o.engine.Recover(ctx)
@@ -290,6 +294,9 @@ func (a adapter) ApprovalPage(ctx context.Context, by op.Caller, f journal.Appro
 func (a adapter) Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error) {
 	return a.engine.Approval(ctx, by, id, wait)
 }
+func (a adapter) WholeDiff(ctx context.Context, by op.Caller, id op.ID) (any, error) {
+	return a.engine.WholeDiff(ctx, by, id)
+}
 func (a adapter) Answer(ctx context.Context, by op.Caller, id op.ID, ans journal.Answer) error {
 	_, err := a.engine.Answer(ctx, by, id, ans)
 	return err
@@ -306,8 +313,15 @@ func (a adapter) Operations(ctx context.Context, by op.Caller, f journal.Filter)
 	}
 	return out, err
 }
-func (a adapter) Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset int64, limit int) (any, error) {
-	return a.engine.Output(ctx, by, id, stream, offset, limit)
+func (a adapter) Elsewhere(ctx context.Context, by op.Caller, root string, since time.Time, ours []string) (any, error) {
+	ids := make([]op.ID, len(ours))
+	for i, id := range ours {
+		ids[i] = op.ID(id)
+	}
+	return a.engine.Elsewhere(ctx, by, root, since, ids)
+}
+func (a adapter) Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset, tail int64, limit int) (any, error) {
+	return a.engine.Output(ctx, by, id, stream, offset, tail, limit)
 }
 func (a adapter) Operation(ctx context.Context, by op.Caller, id op.ID) (any, error) {
 	return a.engine.Operation(ctx, by, id)
@@ -329,7 +343,11 @@ func (a adapter) AddRoot(ctx context.Context, name, dir string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.trust.SetWorkspaces(a.engine.RootDirs()); err != nil {
+	err = a.trust.SetWorkspaces(a.engine.RootDirs())
+	if err == nil {
+		err = outsideWorkspaces(a.layers, a.engine.RootDirs())
+	}
+	if err != nil {
 		a.engine.RemoveRoot(w.Key)
 		return nil, err
 	}
@@ -343,8 +361,8 @@ func (a adapter) Protection(ctx context.Context, by op.Caller, root, path string
 	list, err := a.engine.Protection(ctx, by, root)
 	return map[string]any{"patterns": list}, err
 }
-func (a adapter) Rules(ctx context.Context, all bool) (any, error) {
-	list, err := a.engine.Rules(ctx, all)
+func (a adapter) Rules(ctx context.Context, by op.Caller, all bool) (any, error) {
+	list, err := a.engine.RulesOf(ctx, by, all)
 	views := make([]ruleView, 0, len(list))
 	for _, r := range list {
 		views = append(views, ruleViewOf(r))
@@ -360,11 +378,25 @@ func (a adapter) SetMode(ctx context.Context, by op.Caller, r bridge.RuleRequest
 	return ruleViewOf(rule), err
 }
 func (a adapter) RevokeRule(ctx context.Context, by op.Caller, id op.ID) (any, error) {
-	rule, err := a.engine.RevokeRule(ctx, by, id)
+	rule, err := a.engine.RevokeRuleOf(ctx, by, id)
 	return ruleViewOf(rule), err
 }
-func (a adapter) RuleReach(ctx context.Context, id op.ID) (any, error) {
-	return a.engine.RuleReach(ctx, id)
+func (a adapter) RuleReach(ctx context.Context, by op.Caller, id op.ID) (any, error) {
+	return a.engine.ReachOf(ctx, by, id)
+}
+func (a adapter) Clean(ctx context.Context, by op.Caller, c bridge.CleanRequest) op.Reply {
+	return a.engine.Clean(ctx, by, flow.CleanSpec(c))
+}
+func (a adapter) Profiles(ctx context.Context) (any, error) { return a.engine.Profiles(ctx) }
+func (a adapter) PutProfile(ctx context.Context, by op.Caller, name string, o op.Object) (any, error) {
+	return a.engine.PutProfile(ctx, by, name, o)
+}
+func (a adapter) DeleteProfile(ctx context.Context, by op.Caller, name string) error {
+	return a.engine.DeleteProfile(ctx, by, name)
+}
+func (a adapter) UseProfile(ctx context.Context, by op.Caller, name, agent string) (any, error) {
+	rule, err := a.engine.UseProfile(ctx, by, name, agent)
+	return ruleViewOf(rule), err
 }
 func (a adapter) AuditTail(n int) (any, error) { return a.engine.AuditTail(n) }
 func (a adapter) AuditHead() (any, error)      { return a.engine.AuditHead() }
@@ -390,6 +422,8 @@ func (a adapter) Forget(ctx context.Context, by op.Caller, root, what string) (a
 func (a adapter) Export(ctx context.Context, by op.Caller, id op.ID) (any, error) {
 	return a.engine.Export(ctx, by, id)
 }
+func (a adapter) Replay(ctx context.Context) (any, error) { return a.engine.Replay(ctx) }
+
 func (a adapter) Verify(ctx context.Context, by op.Caller, repair bool) (any, error) {
 	return a.engine.Verify(ctx, by, func(h *audit.Head) (audit.Result, error) { return audit.Verify(a.auditAt, h, a.key) }, repair)
 }

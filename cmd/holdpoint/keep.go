@@ -74,6 +74,9 @@ func (a *app) diff(ctx context.Context, c *client, p *pick) error {
 		return err
 	}
 	if len(list) == 0 {
+		if a.json {
+			a.printJSON(json.RawMessage(`{"diff":"","files":0,"left":[]}`))
+		}
 		fmt.Fprintln(a.Err, "No operation matches.")
 		return nil
 	}
@@ -155,12 +158,14 @@ func (a *app) collect(ctx context.Context, c *client, now string, dry bool) erro
 
 func (a *app) forgetCommand() *cobra.Command {
 	var root string
-	c := &cobra.Command{Use: "forget OPERATION_ID|PATH", Short: "Take content out of the store for good, as of a leaked secret", Args: oneArg("an operation id or a path"),
+	c := &cobra.Command{Use: "forget OPERATION_ID|PATH|APPROVAL_ID", Short: "Take content out of the store for good, as of a leaked secret", Args: oneArg("an operation id, a path or an approval id"),
 		Long: `Take content out of the store for good, as of a secret that leaked into it.
 
-Names one operation, or all that touched a path or what lies below it. What they kept for
-undo, their diffs and the kept replies of reads end; their credentials end with them. Files
-of the workspace stay as they are. The cards of calls that were held keep their text.`,
+Names one operation, all that touched a path or what lies below it, or one held call. What
+they kept for undo, their diffs, the calls and cards of those that were held, long output
+and the kept replies of reads end; their credentials end with them, and calls that wait are
+withdrawn. The database is written anew, which takes as long as it is big. Files of the
+workspace stay as they are.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.asReviewer(c.Context(), root, func(cl *client) error { return a.forget(c.Context(), cl, root, args[0]) })
 		}}
@@ -175,6 +180,7 @@ func (a *app) forget(ctx context.Context, c *client, root, what string) error {
 	}
 	var got struct {
 		Operations []op.ID `json:"operations"`
+		Approvals  []op.ID `json:"approvals"`
 		Bytes      int64   `json:"bytes"`
 	}
 	raw, err := c.do(ctx, http.MethodPost, "/v1/forget", map[string]any{"root": key, "what": what}, &got)
@@ -185,7 +191,8 @@ func (a *app) forget(ctx context.Context, c *client, root, what string) error {
 		a.printJSON(raw)
 		return nil
 	}
-	fmt.Fprintf(a.Out, "Forgot what %s kept, %s. They can no longer be taken back.\n", plural(int64(len(got.Operations)), "operation"), plural(got.Bytes, "byte"))
+	fmt.Fprintf(a.Out, "Forgot what %s kept, %s, and the text of %s. They can no longer be taken back.\n", plural(int64(len(got.Operations)), "operation"), plural(got.Bytes, "byte"),
+		plural(int64(len(got.Approvals)), "card"))
 	return nil
 }
 

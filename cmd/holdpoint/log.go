@@ -142,15 +142,26 @@ func (a *app) log(ctx context.Context, c *client, w wanted, root string) (err er
 	if err != nil {
 		return err
 	}
+	others := a.logElsewhere(ctx, c, w, list)
 	if a.json {
-		a.printJSON(append([]json.RawMessage{}, raws...))
+		raws = append([]json.RawMessage{}, raws...)
+		for _, e := range others {
+			b, err := json.Marshal(map[string]any{"not_ours": e})
+			if err != nil {
+				return err
+			}
+			raws = append(raws, b)
+		}
+		a.printJSON(raws)
 		return nil
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(a.Err, "No operation matches.")
-		return nil
 	}
 	table(a.Out, a.logRows(list))
+	for _, e := range others {
+		a.showElsewhere(e, nil)
+	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,18 +35,20 @@ func mcpCommand(a *app) *cobra.Command {
 	return c
 }
 
-// mcp connects standard input and output with a daemon and passes bytes on until one of
-// them ends. It reads none of them: what a client may do is the daemon's to say.
+// mcp connects standard input and output with a daemon and passes messages on until the
+// client ends. What a client may do is the daemon's to say.
 func (a *app) mcp(ctx context.Context, f toolFlags) error {
 	if _, err := mcp.ParseOptions(f.tools, f.compat); err != nil {
 		return usagef("--tools: %s", op.AsError(err).Message)
 	}
-	key, err := a.workplace(ctx, f.root)
+	s, err := a.workplace(ctx, f.root)
 	if err != nil {
 		return err
 	}
-	q := url.Values{}
-	for k, v := range map[string]string{"root": key, "tools": f.tools} {
+	// The label stays when the daemon changes, so that all of this client can be undone
+	// together.
+	q := url.Values{"session": {sessionLabel()}}
+	for k, v := range map[string]string{"root": s.key, "tools": f.tools} {
 		if v != "" {
 			q.Set(k, v)
 		}
@@ -53,54 +56,76 @@ func (a *app) mcp(ctx context.Context, f toolFlags) error {
 	if f.compat {
 		q.Set("compat", "1")
 	}
-	conn, in, err := a.upgraded(ctx, "/v1/mcp?"+q.Encode())
+	target := "/v1/mcp?" + q.Encode()
+	conn, in, err := a.upgraded(ctx, target)
 	if err != nil {
 		return err
 	}
-	return a.splice(ctx, conn, in)
+	var out sync.Mutex
+	write := func(b []byte) error {
+		out.Lock()
+		defer out.Unlock()
+		_, err := a.Out.Write(b)
+		return err
+	}
+	return a.splice(ctx, newLink(write, conn, a.reconnector(s, target)), in)
 }
 
-// workplace turns to the daemon that serves a directory, starting one if need be, and
-// gives the key of its root.
-func (a *app) workplace(ctx context.Context, given string) (key string, err error) {
-	dir, err := canonicalDir(first(given, "."))
-	if err != nil {
-		return "", err
+// site is where a client works and which daemon serves it.
+type site struct {
+	key    string // of the root; empty is the daemon's only one
+	dir    string
+	here   place
+	starts bool          // a daemon that is gone is started again
+	grace  time.Duration // after so long
+}
+
+// grace is how long a daemon that was named has to come back by itself.
+const grace = 5 * time.Second
+
+// workplace turns to the daemon that serves a directory, starting one if need be.
+func (a *app) workplace(ctx context.Context, given string) (s site, err error) {
+	if s.dir, err = canonicalDir(first(given, ".")); err != nil {
+		return s, err
 	}
 	path, _ := SocketPath(a.socket, a.state, a.Env)
-	here := place{StatePath(a.state, a.Env), path}
+	s.here = place{StatePath(a.state, a.Env), path}
 	named := a.named()
+	s.starts, s.grace = named, grace
 	if reach(ctx, path, a.socket != "") == nil {
-		key, only, err := a.covering(ctx, dir)
+		key, only, err := a.covering(ctx, s.dir)
 		switch {
 		case err != nil:
-			return "", err
+			return s, err
 		case key != "":
-			return key, nil
-		case given == "" && only && (named || broad(dir, a.Env)):
-			return "", nil // the daemon has one root, which is meant
+			s.key = key
+			return s, nil
+		case given == "" && only && (named || broad(s.dir, a.Env)):
+			s.starts = false // the daemon has one root, which is meant, and is not this directory
+			return s, nil
 		case named:
-			return "", op.Fail(op.UnknownRoot, "the daemon at "+path+" does not serve "+dir).In("root").
-				Do("add it with holdpoint root add " + shellWord(dir) + ", or leave --socket and --state out")
+			return s, op.Fail(op.UnknownRoot, "the daemon at "+path+" does not serve "+s.dir).In("root").
+				Do("add it with holdpoint root add " + shellWord(s.dir) + ", or leave --socket and --state out")
 		}
 	}
-	if broad(dir, a.Env) {
-		return "", op.Fail(op.BadRequest, dir+" is very broad for a workspace").In("root").Do("name a project directory with --root DIR")
+	if broad(s.dir, a.Env) {
+		return s, op.Fail(op.BadRequest, s.dir+" is very broad for a workspace").In("root").Do("name a project directory with --root DIR")
 	}
 	if !named {
-		if here, err = projectPlace(dir, a.Env); err != nil {
-			return "", err
+		if s.here, err = projectPlace(s.dir, a.Env); err != nil {
+			return s, err
 		}
-		a.turnTo(here)
+		a.turnTo(s.here)
+		s.starts, s.grace = true, 0
 	}
-	if err := CheckSocketLength(here.socket); err != nil {
-		return "", err
+	if err := CheckSocketLength(s.here.socket); err != nil {
+		return s, err
 	}
-	if err := a.startDaemon(ctx, dir, here); err != nil {
-		return "", err
+	if err := a.startDaemon(ctx, s.dir, s.here); err != nil {
+		return s, err
 	}
-	key, _, err = a.covering(ctx, dir)
-	return key, err
+	s.key, _, err = a.covering(ctx, s.dir)
+	return s, err
 }
 
 // broad reports a directory that no client means as a workspace: where programs start
@@ -133,7 +158,7 @@ func (a *app) covering(ctx context.Context, dir string) (key string, only bool, 
 }
 
 // upgraded opens a connection of lines.
-func (a *app) upgraded(ctx context.Context, target string) (net.Conn, *bufio.Reader, error) {
+func (a *app) upgraded(ctx context.Context, target string) (net.Conn, *wholeLines, error) {
 	path, _ := SocketPath(a.socket, a.state, a.Env)
 	token, err := a.own()
 	if err != nil {
@@ -144,7 +169,7 @@ func (a *app) upgraded(ctx context.Context, target string) (net.Conn, *bufio.Rea
 		return nil, nil, a.unreachable(path, err)
 	}
 	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: %s\r\nAuthorization: Bearer %s\r\n\r\n", target, upgradeWord, token)
-	in := bufio.NewReaderSize(conn, 64<<10)
+	in := bufio.NewReaderSize(conn, 4<<10)
 	var resp *http.Response
 	if err == nil {
 		resp, err = http.ReadResponse(in, nil)
@@ -158,40 +183,9 @@ func (a *app) upgraded(ctx context.Context, target string) (net.Conn, *bufio.Rea
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 		return nil, nil, answer{resp.StatusCode, body}.failure()
 	}
-	return conn, in, nil
+	early, _ := in.Peek(in.Buffered())
+	return conn, &wholeLines{r: conn, buf: append(make([]byte, 0, 64<<10), early...)[:len(early)], to: len(early), limit: maxMessage}, nil
 }
-
-// splice passes bytes both ways. When the client ends its side the daemon hears of it and
-// may finish what runs; when the daemon ends there is nothing left to say.
-func (a *app) splice(ctx context.Context, conn net.Conn, in *bufio.Reader) error {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	over := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(onlyWriter{conn}, onlyReader{a.In})
-		if c, ok := conn.(*net.UnixConn); ok && err == nil {
-			c.CloseWrite()
-		}
-		over <- err
-	}()
-	_, err := io.Copy(onlyWriter{a.Out}, onlyReader{in})
-	select {
-	case <-over:
-		return nil // the client went first
-	default:
-	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	if err == nil {
-		err = errors.New("connection closed")
-	}
-	return op.Fail(op.NotReady, "the daemon went away").Do("start this again; held calls and undo ids are kept, and approval_status tells how a held call ended").Because(err)
-}
-
-// onlyReader and onlyWriter keep io.Copy from shortcuts that pay off for files alone.
-type onlyReader struct{ io.Reader }
-type onlyWriter struct{ io.Writer }
 
 // logName is where a daemon that was started here writes.
 func logName(p place) string { return filepath.Join(p.state, "serve.log") }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"holdpoint/bridge/mcp"
+	"holdpoint/internal/flow"
 	"holdpoint/op"
 )
 
@@ -57,4 +59,31 @@ func (t toolEngine) Root(ctx context.Context, by op.Caller, named string) (strin
 		}
 	}
 	return "", op.Fail(op.UnknownRoot, "no workspace has this name or key").In("root")
+}
+
+func (t toolEngine) CallStarted(ctx context.Context, by op.Caller, req op.Request, w []op.Warning, started func(op.ID)) op.Reply {
+	return t.engine.CallStarted(ctx, by, req, w, started)
+}
+
+func (t toolEngine) Runs(ctx context.Context, by op.Caller) (any, error) {
+	return t.engine.Runs(ctx, by), nil
+}
+
+func (t toolEngine) StopRun(ctx context.Context, by op.Caller, id op.ID) (any, error) {
+	return t.engine.StopRun(ctx, by, id)
+}
+
+func (t toolEngine) Output(ctx context.Context, by op.Caller, id op.ID, stream string, offset, tail int64, limit int) (mcp.Output, error) {
+	p, err := t.engine.Output(ctx, by, id, stream, offset, tail, limit)
+	if err != nil {
+		return mcp.Output{}, err
+	}
+	return mcp.Output{Text: p.Shown(), Offset: p.Offset, Next: p.Next, Total: p.Total}, nil
+}
+
+func (t toolEngine) Follow(ctx context.Context, by op.Caller, id op.ID, send func(string) error) error {
+	_, err := t.engine.Follow(ctx, by, id, nil, func() {}, func(c flow.Chunk, _ map[string]int64) error {
+		return send(strings.ToValidUTF8(string(c.Bytes()), "\uFFFD"))
+	})
+	return err
 }

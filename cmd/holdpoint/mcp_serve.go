@@ -53,7 +53,7 @@ func (t toolServer) upgrade(w http.ResponseWriter, r *http.Request) {
 	// What the client sent behind its request is in the buffer that the server read with.
 	in := bufio.NewReaderSize(rw.Reader, 64<<10)
 	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	t.ServeConn(conn, in, secret, q.Get("root"), sessionLabel(), options)
+	t.ServeConn(conn, in, secret, q.Get("root"), givenLabel(q.Get("session")), options)
 }
 
 // sessionLabel names what one client does, so that it can be listed and undone together.
@@ -61,6 +61,14 @@ func sessionLabel() string {
 	b := make([]byte, 4)
 	rand.Read(b)
 	return "mcp-" + hex.EncodeToString(b)
+}
+
+// givenLabel takes up the label of a client that was connected before.
+func givenLabel(s string) string {
+	if b, err := hex.DecodeString(strings.TrimPrefix(s, "mcp-")); err != nil || len(b) != 4 || !strings.HasPrefix(s, "mcp-") {
+		return sessionLabel()
+	}
+	return s
 }
 
 var _ mcp.Engine = toolEngine{}

@@ -44,6 +44,15 @@ func targets(list []notifyFile) ([]notify.Target, error) {
 			}
 			*f.to = strings.TrimSpace(string(b))
 		}
+		if t.Kind == notify.Desktop && len(t.Command) == 0 {
+			program, err := notify.Notifier(exec.LookPath)
+			if err != nil {
+				return nil, fmt.Errorf("notify %d: %w", i+1, err)
+			}
+			t.Command = []string{program}
+		} else if t.Kind == notify.Desktop {
+			return nil, fmt.Errorf("notify %d: a desktop target has its kind and nothing else", i+1)
+		}
 		if err := t.Check(); err != nil {
 			return nil, fmt.Errorf("notify %d: %w", i+1, err)
 		}

@@ -181,7 +181,13 @@ func (a *app) showEffects(effects []op.Effect) {
 
 // showProcess passes the two streams on: as they are to what is no terminal, safe to one.
 func (a *app) showProcess(r reply) {
+	if r.runs() {
+		a.showRunning(r)
+		return
+	}
 	var p struct {
+		RunID       op.ID  `json:"run_id"`
+		Typed       *int64 `json:"typed_bytes"`
 		ExitCode    *int64 `json:"exit_code"`
 		Signal      string `json:"signal"`
 		Termination string `json:"termination"`
@@ -190,6 +196,10 @@ func (a *app) showProcess(r reply) {
 	}
 	if err := json.Unmarshal(r.Result, &p); err != nil {
 		a.printJSON(r.Result)
+		return
+	}
+	if p.Typed != nil {
+		fmt.Fprintf(a.Out, "Typed %d bytes into %s\n", *p.Typed, line(string(p.RunID)))
 		return
 	}
 	if a.TTY {

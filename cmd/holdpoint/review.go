@@ -44,9 +44,13 @@ func (a *app) reviewListCommand(root *string) *cobra.Command {
 
 func (a *app) reviewShowCommand(root *string) *cobra.Command {
 	var exact bool
+	var tool string
 	c := &cobra.Command{Use: "show ID", Short: "Show one card in full", Args: oneArg("the id of a card"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.asWatcher(c.Context(), *root, func(cl *client) error {
+				if c.Flags().Changed("tool") {
+					return a.showInTool(c.Context(), cl, args[0], strings.TrimPrefix(tool, "auto"))
+				}
 				p, raw, err := cl.approval(c.Context(), args[0])
 				if err != nil {
 					return err
@@ -67,6 +71,8 @@ func (a *app) reviewShowCommand(root *string) *cobra.Command {
 			})
 		}}
 	c.Flags().BoolVar(&exact, "exact", false, "also the exact call as canonical JSON")
+	c.Flags().StringVar(&tool, "tool", "", "open the change in the diff tool `NAME` instead (else HOLDPOINT_DIFFTOOL, else one that is there)")
+	c.Flags().Lookup("tool").NoOptDefVal = "auto"
 	return c
 }
 
@@ -218,6 +224,11 @@ func (a *app) answer(ctx context.Context, c *client, id string, w decisionWords)
 			if err := a.askAgain(ctx, k.Title); err != nil {
 				return err
 			}
+		}
+	}
+	if w.remember {
+		if err := a.showReach(ctx, c, k.ID); err != nil {
+			return err
 		}
 	}
 	body := map[string]any{"answer": w.answer, "remember": w.remember, "note": w.note, "shown_digest": k.ShownDigest}

@@ -34,6 +34,9 @@ func reviewDaemon(t *testing.T, card string) *fake {
 			send(w, 200, `{"id":"ap_1","state":"pending","note":"","reply":null,"card":`+card+`}`)
 		}
 	})
+	f.mux.HandleFunc("GET /v1/approvals/ap_1/reach", func(w http.ResponseWriter, r *http.Request) {
+		send(w, 200, `{"logged":9,"covered":3,"rejected":1,"turned_down":[{"id":"ap_0","by":"ann","note":"never that one"}]}`)
+	})
 	f.mux.HandleFunc("POST /v1/approvals/ap_1/answer", func(w http.ResponseWriter, r *http.Request) {
 		if !reviewer(r) {
 			send(w, 403, forbidden)
@@ -151,6 +154,10 @@ func TestApproveWithoutATerminal(t *testing.T) {
 	f.run("review", "approve", "ap_1").wants(t, 2, "HOLDPOINT_REVIEW_PASSPHRASE")
 	env := map[string]string{"HOLDPOINT_REVIEW_PASSPHRASE": "open sesame"}
 	r := f.runWith(with{env: env}, "review", "approve", "ap_1", "--json", "--remember", "--note", "go").wants(t, 0)
+	// What the rule would have covered is said before it is made, what was turned down by name.
+	if r.wants(t, 0, "3 run", "people turned 1", "ap_0", "ann", "never that one"); f.last("/v1/approvals/ap_1/reach").path == "" {
+		t.Error("the reach was not asked for")
+	}
 	sameJSON(t, r.out, doneDelete)
 	sameJSON(t, f.last("/v1/approvals/ap_1/answer").body, `{"answer":"approve","remember":true,"note":"go","shown_digest":"blake3:abc"}`)
 	// On a terminal --json is the second step as well.

@@ -85,8 +85,8 @@ func (a *app) rootCommand() *cobra.Command {
 		root.AddCommand(make(a))
 	}
 	root.AddCommand(a.callCommand(), a.preflightCommand(), a.reviewCommand(), a.undoCommand(), a.logCommand(), a.showCommand(),
-		a.statusCommand(), a.protectCommand(), a.policyCommand(), a.auditCommand(), a.rootsCommand(), a.tokenCommand(), a.versionCommand(),
-		a.diffCommand(), a.exportCommand(), a.forgetCommand(), a.gcCommand(), a.verifyCommand(), a.repairCommand())
+		a.statusCommand(), a.runsCommand(), a.attachCommand(), a.protectCommand(), a.policyCommand(), a.auditCommand(), a.rootsCommand(), a.tokenCommand(), a.versionCommand(),
+		a.diffCommand(), a.exportCommand(), a.forgetCommand(), a.gcCommand(), a.verifyCommand(), a.repairCommand(), a.replayCommand())
 	a.addLater(root)
 	return root
 }

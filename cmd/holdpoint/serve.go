@@ -36,7 +36,14 @@ type serveFlags struct {
 func serveCommand(a *app) *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{Use: "serve --root DIR | --root NAME=DIR ...", Short: "Run the daemon for one or several workspaces", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), f) }}
+		RunE: func(c *cobra.Command, _ []string) error {
+			file, _, err := readConfigFile(f.config, a.Env)
+			if err != nil {
+				return err
+			}
+			f.fromFile(c, file.Serve)
+			return a.serve(c.Context(), f)
+		}}
 	c.Flags().StringArrayVar(&f.roots, "root", nil, "a workspace, DIR or NAME=DIR; may be given several times")
 	c.Flags().StringVar(&f.listen, "listen", "", "also serve HTTP on this loopback address, such as 127.0.0.1:7117")
 	c.Flags().StringVar(&f.config, "config", "", "the configuration (else HOLDPOINT_CONFIG, else the user's)")
@@ -76,6 +83,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
+	reload := newReloader(f.config, a.Env, func(s string) { say("holdpoint: %s", op.Visible(s, true)) })
 	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, socket: socket, version: Version(), broad: f.allowBroad, yolo: f.allowYolo, reviewURL: reviewAddress(f.listen),
 		warn: func(s string) { say("holdpoint: %s", op.Visible(s, false)) }})
 	if err != nil {
@@ -89,6 +97,14 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err := o.addRoots(ctx, specs); err != nil {
 		return err
 	}
+	following, unfollow := context.WithCancel(ctx)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		reload.o = o
+		reload.follow(following)
+	}()
+	defer func() { unfollow(); <-followed }()
 	defer tellPeople(ctx, o, people, reviewAddress(f.listen), func(s string) { say("holdpoint: %s", op.Visible(s, false)) })()
 	if err := o.agentToken(ctx, state); err != nil {
 		return err
@@ -234,7 +250,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	if err != nil {
 		return err
 	}
-	servers := []*http.Server{server(h, func(ctx context.Context, _ net.Conn) context.Context { return bridge.WithSocket(ctx) })}
+	servers := []*http.Server{server(h, func(ctx context.Context, c net.Conn) context.Context { return bridge.WithPeer(bridge.WithSocket(ctx), c) })}
 	listeners := []net.Listener{l}
 	if f.listen != "" {
 		tcp, err := net.Listen("tcp", f.listen)

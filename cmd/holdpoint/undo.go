@@ -96,8 +96,43 @@ func (a *app) undo(ctx context.Context, f *undoFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		return a.finishReply(r, request{DryRun: f.dryRun})
+		if r.Status != op.Done {
+			return a.finishReply(r, request{DryRun: f.dryRun})
+		}
+		others := a.elsewhereOf(ctx, c, f.path, meantBy(what))
+		if a.json {
+			a.printJSON(withElsewhere(r.raw, others))
+			return exitWith(r.exit())
+		}
+		err = a.finishReply(r, request{DryRun: f.dryRun})
+		a.showElsewhere(others, nil)
+		return err
 	})
+}
+
+// meantBy gives the operation that an undo of one thing names.
+func meantBy(what map[string]any) []op.ID {
+	var id string
+	switch v := what["operation_id"].(type) {
+	case string:
+		id = v
+	case op.ID:
+		id = string(v)
+	default:
+		var c struct {
+			Operation string `json:"operation_id"`
+		}
+		raw, _ := what["credential"].(json.RawMessage)
+		json.Unmarshal(raw, &c)
+		id = c.Operation
+	}
+	if rest, short := strings.CutPrefix(id, "un_"); short {
+		id = "op_" + rest
+	}
+	if id == "" {
+		return nil
+	}
+	return []op.ID{op.ID(id)}
 }
 
 // undoWord reads the one thing that was named, before anything is asked; nil for "@" and

@@ -74,16 +74,19 @@ func (a *app) undoTogether(ctx context.Context, c *client, f *undoFlags, root st
 		return op.Fail(op.Internal, "the daemon's plan of this undo is not understood").Do("daemon and command line may be of different versions")
 	}
 	p := got.Plan
+	others, told := a.elsewhereOf(ctx, c, f.path, ids), p.told()
 	if f.dryRun {
 		if a.json {
-			a.printJSON(first.raw)
+			a.printJSON(withElsewhere(first.raw, others))
 		} else {
 			a.showUndoPlan(p, true)
+			a.showElsewhere(others, told)
 		}
 		return exitWith(planExit(p, f))
 	}
 	if !a.json {
 		a.showUndoPlan(p, false)
+		a.showElsewhere(others, told)
 	}
 	asks := f.patch || a.TTY && a.InTTY && !a.json
 	if asks {
@@ -103,10 +106,13 @@ func (a *app) undoTogether(ctx context.Context, c *client, f *undoFlags, root st
 		return err
 	}
 	if a.json {
-		a.printJSON(r.raw)
+		a.printJSON(withElsewhere(r.raw, others))
 		return exitWith(max(r.exit(), leftExit(r, p, f, asks)))
 	}
 	if r.Status != op.Done {
+		if r.Error != nil && r.Error.Code == op.UndoConflict && p.Merge+p.Refused > 0 {
+			r.Error.Hint = "nothing was changed; add --merge to keep what others changed elsewhere in the same files, --keep-going to leave out what cannot be taken back, or -p to choose"
+		}
 		return a.finishReply(r, request{})
 	}
 	fmt.Fprintf(a.Out, "Took back %s as one: %s\n", plural(int64(len(undoneIDs(r))), "operation"), line(string(r.OperationID)))
@@ -115,6 +121,17 @@ func (a *app) undoTogether(ctx context.Context, c *client, f *undoFlags, root st
 	}
 	fmt.Fprintf(a.Out, "bring it again: %s\n", a.command("undo "+line(string(r.OperationID))))
 	return exitWith(leftExit(r, p, f, asks))
+}
+
+// told names the paths that a plan speaks of.
+func (p *undoPlan) told() map[string]bool {
+	paths := map[string]bool{}
+	for _, u := range p.Units {
+		for _, path := range u.Paths {
+			paths[string(path)] = true
+		}
+	}
+	return paths
 }
 
 // leftExit is 5 when parts were left out that nobody chose to leave.

@@ -21,7 +21,13 @@ type approval struct {
 
 // open reports whether an answer or an execution is still to come.
 func (p approval) open() bool {
-	return p.State == "pending" || p.State == "approved" || p.State == "executing"
+	return p.State == "pending" || p.State == "approved" || p.State == "executing" && !p.runs()
+}
+
+// runs reports a row whose program runs on in the background: its start is its answer.
+func (p approval) runs() bool {
+	r, err := parseReply(p.Reply)
+	return err == nil && r.runs()
 }
 
 // await polls until the held call has ended or limit is over; then the reply is the one

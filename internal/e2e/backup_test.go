@@ -10,6 +10,7 @@ import (
 
 // TestBackups shows snapshots, what lists them and what brings them back.
 func TestBackups(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	at := func(name string) string { return filepath.Join(d.Root, name) }
 	backups := func(t *testing.T, path string) []any {
@@ -192,6 +193,7 @@ func stat(t testing.TB, path string) os.FileInfo {
 
 // TestCopyTree shows the copy of a directory.
 func TestCopyTree(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	at := func(name string) string { return filepath.Join(d.Root, name) }
 	tree := func(t *testing.T, dir string) {

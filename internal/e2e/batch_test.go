@@ -80,6 +80,7 @@ func (d *daemon) whole(before string, want map[string]string, items ...M) M {
 }
 
 func TestBatch(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	card := func(held M) M {
 		_, row := d.http("GET", "/v1/approvals/"+text(held, "approval", "id"), d.reviewer(), nil)
@@ -429,6 +430,7 @@ func TestBatch(t *testing.T) {
 }
 
 func TestTrustedBatch(t *testing.T) {
+	t.Parallel()
 	root, state := dirs(t)
 	file := policyFile(t, filepath.Dir(root), M{"id": "nightly", "workflow_ids": []string{"clean"}, "operations": []string{"batch_file_ops", "delete_file"}, "roots": []string{filepath.Join(root, "out")}})
 	d := quickOn(t, root, state, "[profiles.bot]\nrequire_approval = false\n", []string{"HOLDPOINT_TRUSTED_AUTOMATION_POLICY_FILE=" + file})

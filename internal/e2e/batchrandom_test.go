@@ -16,6 +16,7 @@ import (
 // the same tree where all of them succeed, nothing at all where one fails. HOLDPOINT_BATCHES
 // says how many.
 func TestBatchRandom(t *testing.T) {
+	t.Parallel()
 	seed, n := seedOf(t), 60
 	if v, err := strconv.Atoi(os.Getenv("HOLDPOINT_BATCHES")); err == nil {
 		n = v

@@ -13,6 +13,7 @@ import (
 
 // TestComeback shows what an undo brings back, what it leaves alone, and when it refuses.
 func TestComeback(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	at := func(p string) string { return filepath.Join(d.Root, p) }
 	edit := func(t *testing.T, p, from, to string) M {
@@ -152,6 +153,7 @@ func TestComeback(t *testing.T) {
 // TestComebackBesideGit works in a repository with staged changes, untracked and ignored
 // files, and repositories inside.
 func TestComebackBesideGit(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	at := func(p string) string { return filepath.Join(d.Root, p) }
 	write(t, at("a.txt"), "committed\n")

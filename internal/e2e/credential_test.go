@@ -16,6 +16,7 @@ import (
 
 // TestCredential shows who may take an operation back, and how often.
 func TestCredential(t *testing.T) {
+	t.Parallel()
 	root, state := dirs(t)
 	second := filepath.Join(filepath.Dir(root), "second")
 	if err := os.Mkdir(second, 0o755); err != nil {
@@ -182,6 +183,7 @@ func TestCredential(t *testing.T) {
 
 // TestCredentialSurvives kills the daemon between a release and its undo.
 func TestCredentialSurvives(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	write(t, filepath.Join(d.Root, "dir", "gone.txt"), "back again\n")
 	before := digest(t, d.Root)

@@ -98,14 +98,14 @@ func TestFacts(t *testing.T) {
 	must(t, y.call("edit_file", M{"path": "rb", "old_string": "1", "new_string": "2"}), "done")
 	stat, stored := walk(t, y.Root), kept(t, y.State)
 	reads := map[op.Name]M{"view_file": {"path": "f"}, "list_directory": {"depth": 3}, "file_info": {"path": "dir"}, "diff_file": {"path": "f", "compare_path": "dir/a"},
-		"file_tree": {"path": "dir"}, "search_files": {"pattern": "one"}, "validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}}
+		"file_tree": {"path": "dir"}, "search_files": {"pattern": "one"}, "validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}, "list_profiles": {}}
 	looks := map[op.Name]M{"write_file": {"path": "q/new", "content": "x"}, "edit_file": {"path": "f", "old_string": "one", "new_string": "two"}, "copy_file": {"source": "f", "destination": "r/f"},
 		"create_directory": {"path": "s/t"}, "delete_file": {"path": "dir", "recursive": true}, "move_file": {"source": "dir", "destination": "u/v"},
 		"patch_file": {"patch": "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-one\n+two\n"}, "backup_file": {"path": "f"}, "rollback_file": {"path": "rb", "last": true},
 		"workspace_shell": {"command": "true"}, "workspace_tests": {"command": "true"},
 		"batch_file_ops": {"operations": []M{{"op": "delete_file", "args": M{"path": "f"}}, {"op": "write_file", "args": M{"path": "q/w", "content": "z"}}}}}
 	for _, spec := range op.Operations() {
-		if !spec.Built || spec.Class == op.Reverting {
+		if !spec.Built || spec.Class == op.Reverting || spec.Class == op.Switching { // an undo names no path, a switch no file
 			continue
 		}
 		t.Run("C6, C25, X53 looking and reading leave no trace: "+string(spec.Name), func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestReadsNeverWait(t *testing.T) {
 		must(t, d.call("delete_file", M{"path": p}), "review")
 	}
 	rows := map[op.Name]M{"view_file": {"path": "f"}, "list_directory": {}, "file_info": {"path": "f"}, "diff_file": {"path": "f", "content": "two\n"}, "file_tree": {}, "search_files": {"pattern": "one"},
-		"validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}}
+		"validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}, "list_profiles": {}}
 	for _, spec := range op.Operations() {
 		if spec.Class != op.Read || !spec.Built {
 			continue

@@ -10,6 +10,7 @@ import (
 // (the tag nogate): every call goes straight to its handler. What stands behind the gate
 // must let nothing through by itself. See internal/flow/gate.go.
 func TestWithoutTheGate(t *testing.T) {
+	t.Parallel()
 	open := filepath.Join(t.TempDir(), "holdpoint-nogate")
 	if out, err := exec.Command("go", "build", "-tags", "nogate", "-o", open, "../../cmd/holdpoint").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -20,6 +20,7 @@ import (
 // compares what patch_file makes of it with what git apply does. HOLDPOINT_PATCHES says
 // how many; every fourth is applied to a tree that moved on meanwhile.
 func TestGitPatches(t *testing.T) {
+	t.Parallel()
 	seed, n := seedOf(t), 120
 	if v, err := strconv.Atoi(os.Getenv("HOLDPOINT_PATCHES")); err == nil {
 		n = v

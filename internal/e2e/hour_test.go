@@ -26,6 +26,7 @@ func ids(replies ...M) []any {
 
 // TestHour takes back what an agent did in a while, with others at work in between.
 func TestHour(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	at := func(name string) string { return filepath.Join(d.Root, name) }
 	edit := func(t *testing.T, path, from, to string) M {
@@ -170,6 +171,7 @@ func tree(t testing.TB, dir string) (out []string) {
 
 // TestFormatOnSave edits a Go file fifty times, and formats it after each.
 func TestFormatOnSave(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	file := filepath.Join(d.Root, "main.go")
 	var b strings.Builder

@@ -12,6 +12,7 @@ import (
 // TestHourKilled ends the daemon while it takes many operations back as one: afterwards
 // all of them are taken back, or none is.
 func TestHourKilled(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 5))

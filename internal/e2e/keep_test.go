@@ -39,6 +39,7 @@ func holds(t testing.TB, secret string, dirs ...string) (where []string) {
 
 // TestKeeping shows how what is kept for undo ends, and how it is got at.
 func TestKeeping(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	at := func(name string) string { return filepath.Join(d.Root, name) }
 	edit := func(t *testing.T, path, from, to string) M {
@@ -212,6 +213,7 @@ func TestKeeping(t *testing.T) {
 
 // TestStoreFull gives the store almost no room.
 func TestStoreFull(t *testing.T) {
+	t.Parallel()
 	root, state := dirs(t)
 	conf := filepath.Join(filepath.Dir(root), "holdpoint.toml")
 	write(t, conf, "store_max = \"64KiB\"\nkeep = \"30d\"\n")
@@ -268,6 +270,7 @@ func TestStoreFull(t *testing.T) {
 
 // TestNetPatch asks for the patch of what an agent did, and lets git apply it.
 func TestNetPatch(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	at := func(name string) string { return filepath.Join(d.Root, name) }
 	yes := func(r M) M { t.Helper(); return must(t, d.approve(must(t, r, "review")), "done") }

@@ -7,6 +7,7 @@ import (
 )
 
 func TestMainJob(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	file := filepath.Join(d.Root, "a.txt")
 	write(t, file, "hello world\n")

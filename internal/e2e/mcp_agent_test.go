@@ -13,6 +13,7 @@ import (
 // TestMCPAgent lets a scripted agent work unattended: 200 calls of mixed kinds on a real
 // repository through MCP, answered by a person only where a call is held.
 func TestMCPAgent(t *testing.T) {
+	t.Parallel()
 	const calls = 200
 	seed := seedOf(t)
 	root, state := dirs(t)

@@ -37,6 +37,7 @@ func mcpAsk(t *testing.T, method, url, body string, header ...string) (int, stri
 }
 
 func TestMCPGuards(t *testing.T) {
+	t.Parallel()
 	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
 	write(t, filepath.Join(d.Root, "a.txt"), "a\n")

@@ -12,6 +12,7 @@ import (
 )
 
 func TestMCPShapes(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	names := func(args ...string) map[string]*sdk.Tool {
 		list, err := d.stdio("2025-11-25", nil, args...).ListTools(t.Context(), nil)

@@ -10,6 +10,7 @@ import (
 // TestMCP drives every tool with the official Go client, over both transports, on each
 // protocol version.
 func TestMCP(t *testing.T) {
+	t.Parallel()
 	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
 	eachClient(t, d, addr, func(t *testing.T, c *mcpTools) {
@@ -66,10 +67,11 @@ func everyTool(t *testing.T, d *daemon, c *mcpTools, dir string) {
 	if _, err := os.Stat(full("c.txt")); err != nil {
 		t.Fatal("a withdrawn delete ran")
 	}
-	for _, name := range []string{"list_profiles", "request_profile_switch"} {
-		if r := c.call(name, M{}); !r.IsError || text(r.Facts, "error", "code") != "not_available" {
-			t.Fatalf("%s: %v", name, r.Facts)
-		}
+	if r := c.done("list_profiles", M{}); r.Facts["current"] != "default" {
+		t.Fatalf("list_profiles: %v", r.Facts)
+	}
+	if r := c.call("request_profile_switch", M{"profile": "none"}); !r.IsError || text(r.Facts, "error", "code") != "not_found" {
+		t.Fatalf("request_profile_switch: %v", r.Facts)
 	}
 	if r := c.call("view_file", M{"path": at("none")}); !r.IsError || text(r.Facts, "error", "code") != "not_found" || !strings.Contains(r.Text, "Next: ") {
 		t.Fatalf("a missing file: %v %q", r.Facts, r.Text)

@@ -16,6 +16,7 @@ import (
 func mcpGone(path string) bool { _, err := os.Lstat(path); return os.IsNotExist(err) }
 
 func TestMCPWait(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	t.Run("a held delete is answered from another process while the client waits", func(t *testing.T) {
 		file := filepath.Join(d.Root, "a.txt")
@@ -70,36 +71,43 @@ func TestMCPWait(t *testing.T) {
 		}
 		c.call("approval_cancel", M{"approval_id": id})
 	})
-	t.Run("the daemon is killed in the middle of a wait and the next client goes on with it", func(t *testing.T) {
-		file := filepath.Join(d.Root, "d.txt")
-		write(t, file, "d\n")
-		c := d.stdio("2025-11-25", nil)
-		id, _ := c.held("delete_file", M{"path": "d.txt"})
-		ended := make(chan error, 1)
-		go func() {
-			_, err := c.try("approval_wait", M{"approval_id": id})
-			ended <- err
-		}()
-		time.Sleep(300 * time.Millisecond)
-		d.stop(syscall.SIGKILL)
-		select {
-		case err := <-ended:
-			if err == nil {
-				t.Fatal("a wait on a dead daemon succeeded")
+	for _, version := range mcpVersions {
+		t.Run("a wait goes on over a kill and restart of the daemon, and so does the session, "+version, func(t *testing.T) {
+			file := filepath.Join(d.Root, "d.txt")
+			write(t, file, "d\n")
+			c := d.stdio(version, nil)
+			id, _ := c.held("delete_file", M{"path": "d.txt"})
+			c.done("write_file", M{"path": "before-" + version, "content": "1\n"})
+			type ended struct {
+				r   mcpResult
+				err error
 			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("the client never learned that the daemon died")
-		}
-		d.run()
-		c = d.stdio("2025-11-25", nil)
-		go func() {
+			end := make(chan ended, 1)
+			go func() {
+				r, err := c.try("approval_wait", M{"approval_id": id, "timeout_seconds": 60})
+				end <- ended{r, err}
+			}()
 			time.Sleep(300 * time.Millisecond)
+			d.stop(syscall.SIGKILL)
+			select {
+			case e := <-end:
+				t.Fatalf("the wait ended with the daemon: %v %v", e.r.Facts, e.err)
+			case <-time.After(300 * time.Millisecond):
+			}
+			d.run()
 			d.respond(id, "approve", "")
-		}()
-		if r := c.done("approval_wait", M{"approval_id": id}); r.Facts["state"] != "executed" || !mcpGone(file) {
-			t.Fatalf("got %v", r.Facts)
-		}
-	})
+			e := <-end
+			if e.err != nil || e.r.Facts["state"] != "executed" || !mcpGone(file) {
+				t.Fatalf("got %v %v", e.r.Facts, e.err)
+			}
+			// One label holds what the client did on both sides of the restart.
+			c.done("write_file", M{"path": "after-" + version, "content": "2\n"})
+			list := d.operations()
+			if len(list) < 3 || list[0]["session"] == "" || list[0]["session"] != list[2]["session"] {
+				t.Fatalf("sessions: %v, %v", list[0]["session"], list[2]["session"])
+			}
+		})
+	}
 }
 
 // mcpOpener is a client that opens any address and says that all is well, as a client that
@@ -115,6 +123,7 @@ func mcpOpener(seen *atomic.Value, action string) *sdk.ClientOptions {
 }
 
 func TestMCPElicitation(t *testing.T) {
+	t.Parallel()
 	addr := mcpPort(t)
 	d := start(t, "--listen", addr)
 	_, port, _ := strings.Cut(addr, ":")

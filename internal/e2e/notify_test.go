@@ -23,6 +23,7 @@ type delivery struct {
 }
 
 func TestNotify(t *testing.T) {
+	t.Parallel()
 	got := make(chan delivery, 100)
 	fails := 1
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -34,7 +34,7 @@ func TestPage(t *testing.T) {
 	d := start(t, "--listen", addr)
 	file := func(name string) string { return filepath.Join(d.Root, name) }
 
-	t.Run("I90, I85 (part), U37 the link of a held call opens its card, after signing in", func(t *testing.T) {
+	t.Run("I90, U37 the link of a held call opens its card, after signing in", func(t *testing.T) {
 		write(t, file("one.txt"), "one\ntwo\n")
 		held := must(t, d.call("delete_file", M{"path": "one.txt"}), "review")
 		link := text(held, "approval", "review_url")
@@ -98,7 +98,7 @@ func TestPage(t *testing.T) {
 		write(t, file("edit.txt"), "old\n")
 		must(t, d.call("edit_file", M{"path": "edit.txt", "old_string": "old", "new_string": "new"}), "done")
 		b.to("#/history")
-		b.waits("the edit is listed", `document.querySelector('#list .title')?.textContent === 'edit_file'`)
+		b.waits("the edit is listed", `document.querySelector('#list .title')?.textContent === 'Edit edit.txt'`)
 		b.click("#list a.row")
 		b.shows("can be undone")
 		b.click("#undo")
@@ -119,7 +119,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("a conflict changed the file to %q", got)
 		}
 	})
-	t.Run("I71 (part) a card that drifts while it is open says so, and is not approved", func(t *testing.T) {
+	t.Run("a card that drifts while it is open says so, and is not approved", func(t *testing.T) {
 		id := d.held("drift.txt", "as asked\n")
 		b.to("#/approvals/" + id)
 		b.shows("Delete 1 file")
@@ -244,7 +244,7 @@ func TestPage(t *testing.T) {
 		b.size(1280, 900)
 		d.answer(held, "reject", "")
 	})
-	t.Run("S67 (part), I57 (part) the token is in memory alone: no cookie, no store, no address", func(t *testing.T) {
+	t.Run("S67 (part) the token is in memory alone: no cookie, no store, no address", func(t *testing.T) {
 		if got := b.get(`document.cookie + '|' + Object.keys(sessionStorage) + '|' + Object.keys(localStorage) + '|' + /hps_/.test(location.href + document.documentElement.outerHTML + JSON.stringify(localStorage))`); got != "||theme|false" {
 			t.Errorf("got %q", got)
 		}

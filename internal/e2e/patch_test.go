@@ -58,6 +58,7 @@ func (c patchCase) run(t *testing.T, d *daemon) {
 }
 
 func TestPatch(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	for _, group := range patchCases() {
 		t.Run(group[0].id, func(t *testing.T) {

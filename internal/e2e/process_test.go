@@ -356,9 +356,10 @@ func TestProcess(t *testing.T) {
 			t.Errorf("got %v", r)
 		}
 	})
-	t.Run("what is not built is refused by name", func(t *testing.T) {
-		for field, want := range map[string]string{"pty": "not_available", "background": "not_available"} {
-			if r := d.call("workspace_shell", M{"command": "ls", field: true}); code(r) != want || text(r, "error", "field") != "args."+field {
+	t.Run("what does not go together or is not built is refused by name", func(t *testing.T) {
+		for field, args := range map[string]M{"stdin": {"pty": true, "stdin": "x"}, "whole_session": {"whole_session": true}, "rows": {"rows": 3}, "run_id": {"run_id": "run_x"}} {
+			args["command"] = "ls"
+			if r := d.call("workspace_shell", args); code(r) != "bad_request" || text(r, "error", "field") != "args."+field {
 				t.Errorf("%s: %v", field, r)
 			}
 		}

@@ -619,7 +619,7 @@ func TestQueue(t *testing.T) {
 			"operations": []M{{"op": "set", "path": "/k", "value": 68}}, "backup_id": snapshot["backup_id"]}
 		skip := map[string]string{"content_base64": "instead of content", "edits": "instead of old_string", "patch": "instead of operations", "patch_base64": "instead of operations"}
 		for _, spec := range op.Operations() {
-			if !spec.Built || spec.Class == op.Read || spec.Class == op.Reverting || spec.Class == op.Batch || spec.Class == op.Process {
+			if !spec.Built || spec.Class == op.Read || spec.Class == op.Reverting || spec.Class == op.Batch || spec.Class == op.Process || spec.Class == op.Switching {
 				continue
 			}
 			args := M{}

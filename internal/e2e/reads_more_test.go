@@ -18,6 +18,7 @@ import (
 
 // TestReadsOfOddThings reads what is no file, no text or no document, on one daemon.
 func TestReadsOfOddThings(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	write(t, in("odd/near"), "needle\n")
@@ -199,6 +200,7 @@ func TestReadsOfOddThings(t *testing.T) {
 
 // TestFileInfoOfText asks for the facts of texts, small and large.
 func TestFileInfoOfText(t *testing.T) {
+	t.Parallel()
 	d := start(t)
 	big := strings.Repeat("line of text\r\n", 150_000)
 	for name, text := range map[string]string{"lf": "a\nb\n", "open": "a\nb", "big": big, "empty": "", "bin": "a\x00b\n"} {

@@ -60,7 +60,7 @@ func TestWhenTimeIsOver(t *testing.T) {
 			t.Errorf("got %v", seen)
 		}
 	})
-	t.Run("X41 (part), X39 (part) pause keeps a card for ever and names no end", func(t *testing.T) {
+	t.Run("X41 pause, the third of the actions at a deadline, keeps a card for ever and names no end", func(t *testing.T) {
 		d := quick(t, "[deadlines]\nT4 = \"300ms\"\n[on_timeout]\nT4 = \"pause\"\n")
 		write(t, filepath.Join(d.Root, "f"), "x\n")
 		held := must(t, d.call("delete_file", M{"path": "f"}), "review")
@@ -70,7 +70,7 @@ func TestWhenTimeIsOver(t *testing.T) {
 		time.Sleep(600 * time.Millisecond)
 		must(t, d.approve(held), "done")
 	})
-	t.Run("X42, X43 (part) auto is taken for the tiers that are automatic, and for no other", func(t *testing.T) {
+	t.Run("X42 auto is taken for the tiers that are automatic, and for no other", func(t *testing.T) {
 		for _, tier := range []string{"T2", "T3", "T4"} {
 			root, state := dirs(t)
 			file := filepath.Join(filepath.Dir(state), "bad.toml")
@@ -89,6 +89,7 @@ func TestWhenTimeIsOver(t *testing.T) {
 }
 
 func TestTwoReviewers(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "[two_reviewers]\nbytes = 1000\nprotected = true\n")
 	ann, bob := d.token(M{"name": "ann", "role": "reviewer"}), d.token(M{"name": "bob", "role": "reviewer"})
 	write(t, filepath.Join(d.Root, "big"), strings.Repeat("x", 2000))
@@ -117,6 +118,64 @@ func TestTwoReviewers(t *testing.T) {
 		}
 		if there(filepath.Join(d.Root, "big")) {
 			t.Error("it did not run")
+		}
+	})
+	t.Run("whoever has the passphrase is one person, however often they log in, and so is each name", func(t *testing.T) {
+		root, state := dirs(t)
+		file := filepath.Join(filepath.Dir(state), "c.toml")
+		write(t, file, "[two_reviewers]\nbytes = 1000\n")
+		e := startOn(t, root, state, nil, "--config", file)
+		write(t, filepath.Join(root, "big"), strings.Repeat("x", 2000))
+		if r := e.call("delete_file", M{"path": "big"}); code(r) != "no_reviewer" {
+			t.Errorf("the passphrase alone is enough for two: %v %v", r["status"], r["error"])
+		}
+		login := func() string {
+			_, out := e.http("POST", "/v1/login", "", M{"passphrase": passphrase})
+			return text(out, "token")
+		}
+		one, two := login(), login()
+		_, made := e.http("POST", "/v1/tokens", one, M{"name": "ann", "role": "reviewer"})
+		held := must(t, e.call("delete_file", M{"path": "big"}), "review")
+		say := func(token string) (int, M) {
+			_, row := e.http("GET", "/v1/approvals/"+idOf(held), token, nil)
+			return e.http("POST", "/v1/approvals/"+idOf(held)+"/answer", token, M{"answer": "approve", "shown_digest": text(row, "card", "shown_digest")})
+		}
+		if status, row := say(one); status != 200 || text(row, "state") != "pending" || one == two {
+			t.Fatalf("the first approval: %d %v", status, row)
+		}
+		if status, row := say(two); status != 409 || code(row) != "already_answered" || !there(filepath.Join(root, "big")) {
+			t.Errorf("a second login counted as a second person: %d %v", status, row["error"])
+		}
+		if status, row := say(text(made, "token")); status != 200 || text(row, "state") != "executed" {
+			t.Errorf("another person: %d %v", status, row)
+		}
+	})
+	t.Run("U52 an approval that is given and not yet used can be revoked, on record, and lapses though nobody asks", func(t *testing.T) {
+		d := quick(t, "[two_reviewers]\nbytes = 10\n[deadlines]\nT4 = \"1500ms\"\n")
+		ann, bob := d.token(M{"name": "ann", "role": "reviewer"}), d.token(M{"name": "bob", "role": "reviewer"})
+		hold := func(name string) (held M, body M) {
+			write(t, filepath.Join(d.Root, name), strings.Repeat("x", 20))
+			held = must(t, d.call("delete_file", M{"path": name}), "review")
+			body = M{"answer": "approve", "shown_digest": text(d.card(held), "shown_digest")}
+			if status, row := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", ann, body); status != 200 || text(row, "state") != "pending" {
+				t.Fatalf("the first approval: %d %v", status, row)
+			}
+			return held, body
+		}
+		held, body := hold("revoked")
+		if status, row := d.http("POST", "/v1/approvals/"+idOf(held)+"/cancel", ann, nil); status != 200 || text(row, "state") != "cancelled" {
+			t.Errorf("revoked: %d %v", status, row)
+		}
+		if last := d.last(); last["kind"] != "end" || last["outcome"] != "cancelled" || last["approval_id"] != idOf(held) {
+			t.Errorf("on record: %v", last)
+		}
+		if status, row := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", bob, body); status < 400 || !there(filepath.Join(d.Root, "revoked")) {
+			t.Errorf("an approval after that: %d %v", status, row)
+		}
+		held, body = hold("lapsed")
+		time.Sleep(1700 * time.Millisecond)
+		if _, row := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", bob, body); code(row) != "expired" || !there(filepath.Join(d.Root, "lapsed")) {
+			t.Errorf("an approval after its time: %v", row)
 		}
 	})
 	t.Run("either of two people rejects alone", func(t *testing.T) {
@@ -148,6 +207,7 @@ func TestTwoReviewers(t *testing.T) {
 }
 
 func TestDriftMarks(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "dir/inner"), "x\n")
 	write(t, filepath.Join(d.Root, "a/f"), "x\n")
@@ -286,6 +346,7 @@ func TestManyWaiting(t *testing.T) {
 }
 
 func TestSteering(t *testing.T) {
+	t.Parallel()
 	d := quick(t, "")
 	write(t, filepath.Join(d.Root, "a.txt"), "a")
 	write(t, filepath.Join(d.Root, "b.txt"), "b")
@@ -316,6 +377,7 @@ func TestSteering(t *testing.T) {
 // TestApprovedNeverStarted stops the world between the answer and the start, which takes
 // the daemon less time than a test can hit: it writes the answer as the daemon would.
 func TestApprovedNeverStarted(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		deadline string

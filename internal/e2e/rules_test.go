@@ -6,6 +6,7 @@ import (
 )
 
 func TestRules(t *testing.T) {
+	t.Parallel()
 	d := start(t, "--allow-yolo")
 	write(t, filepath.Join(d.Root, "a.txt"), "one\n")
 	write(t, filepath.Join(d.Root, "b.txt"), "one\n")

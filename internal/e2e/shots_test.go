@@ -84,7 +84,7 @@ func TestShots(t *testing.T) {
 			b.visible("#confirm")
 			shot("confirm-" + at)
 			b.to("#/history")
-			b.waits("history is listed", `document.querySelector('#list .title')?.textContent === 'edit_file'`)
+			b.waits("history is listed", `document.querySelector('#list .title')?.textContent === 'Edit README.md'`)
 			b.click("#list a.row")
 			b.shows("can be undone")
 			shot("history-" + at)

@@ -33,6 +33,11 @@ var traced = map[string]string{
 // tracedKinds are the names that a kill asks for, in the order of the table.
 var tracedKinds = []string{"openat2", "write", "pwrite64", "fsync", "fdatasync", "rename*", "link*", "unlink*", "mkdirat"}
 
+// walWrites counts, among pwrite64, the writes to the database's log. Each page that a
+// transaction changed takes two of them, and how many pages it changes depends on how full
+// they are, so that the same request makes more or fewer.
+const walWrites, walName = "pwrite64 to the log", "journal.db-wal"
+
 // counted is a tracer's report: calls by kind from its start to the end of the process.
 type counted struct {
 	Calls  map[string]int
@@ -218,6 +223,11 @@ func (p *tracer) atCall(tid int) error {
 		}
 	}
 	p.report.Calls[kind]++
+	if kind == "pwrite64" {
+		if to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, info.args[0])); strings.HasSuffix(to, walName) {
+			p.report.Calls[walWrites]++
+		}
+	}
 	if kind == p.kind && p.report.Calls[kind] == p.n {
 		p.report.Killed = true
 		return unix.Kill(p.pid, unix.SIGKILL)

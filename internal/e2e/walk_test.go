@@ -208,6 +208,7 @@ func (w *walker) undoNewest(k int, merge bool) M {
 }
 
 func TestWalk(t *testing.T) {
+	t.Parallel()
 	t.Run("a walk of operations of all kinds, undone in random groups, ends where it began", func(t *testing.T) {
 		w := newWalker(t, 20261129)
 		before := digest(t, w.Root)

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,14 +89,21 @@ func (e *Engine) CreateToken(ctx context.Context, s TokenSpec) (journal.Token, s
 	default:
 		return journal.Token{}, "", op.Fail(op.BadRequest, "role must be agent, observer, reviewer or operator").In("role")
 	}
+	if s.Role == op.Operator && len(s.Roots) > 0 {
+		return journal.Token{}, "", op.Fail(op.BadRequest, "an operator's token is for the whole daemon").In("root").Do("give a reviewer's token the roots instead")
+	}
 	if !op.Label(s.Name) {
 		return journal.Token{}, "", op.Fail(op.BadRequest, "name must be 1 to 64 of A-Z a-z 0-9 . _ : -").In("name")
 	}
 	if s.Workflow != "" && !op.Label(s.Workflow) {
 		return journal.Token{}, "", op.Fail(op.BadRequest, "workflow must be 1 to 64 of A-Z a-z 0-9 . _ : -").In("workflow")
 	}
-	if _, ok := e.cfg.Profiles[s.Profile]; s.Profile != "" && !ok {
-		return journal.Token{}, "", op.Fail(op.BadRequest, fmt.Sprintf("no profile %q is configured", s.Profile)).In("profile")
+	if s.Profile != "" {
+		if _, ok, err := e.profileNamed(ctx, s.Profile); err != nil {
+			return journal.Token{}, "", err
+		} else if !ok {
+			return journal.Token{}, "", op.Fail(op.BadRequest, fmt.Sprintf("there is no profile %q", s.Profile)).In("profile")
+		}
 	}
 	for _, r := range s.Roots {
 		if _, err := e.workspace(op.Caller{Role: op.Operator}, r); err != nil {
@@ -123,7 +131,8 @@ func (e *Engine) Caller(ctx context.Context, secret string) (op.Caller, journal.
 	if err != nil {
 		return op.Caller{}, t, err
 	}
-	return op.Caller{Token: t.ID, Name: t.Name, Role: t.Role, Roots: t.Roots, Workflow: t.Workflow, Profile: t.Profile, Clearance: t.Clearance}, t, nil
+	by, err := e.narrowed(ctx, op.Caller{Token: t.ID, Name: t.Name, Role: t.Role, Roots: t.Roots, Workflow: t.Workflow, Profile: t.Profile, Clearance: t.Clearance})
+	return by, t, err
 }
 
 // Tokens lists the roster; secrets are not kept.
@@ -153,7 +162,24 @@ type Status struct {
 	Pending    int            `json:"pending"`
 	Policy     trusted.Status `json:"policy"`
 	Warnings   []op.Warning   `json:"warnings"`
+	Watches    WatchView      `json:"watches"`
 	State      string         `json:"state,omitempty"`
+}
+
+// WatchView tells whether all waiting cards are watched for drift: ok or degraded. No
+// decision rests on it.
+type WatchView struct {
+	State   string  `json:"state"`
+	Code    op.Code `json:"code,omitempty"`
+	Message string  `json:"message,omitempty"`
+}
+
+func (e *Engine) watches(s *Status) {
+	s.Watches.State = "ok"
+	if why := e.drift.lacks(); why != nil {
+		s.Watches = WatchView{State: "degraded", Code: why.Code, Message: why.Message + "; " + why.Hint}
+		s.Warnings = append(s.Warnings, op.Warning{Code: string(why.Code), Message: "not all waiting cards are watched for drift: " + s.Watches.Message})
+	}
 }
 
 // Status tells what a caller may know.
@@ -171,14 +197,18 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	if s.Pending, err = e.jrn.CountApprovals(ctx, journal.Pending, mine); err != nil {
 		return s, err
 	}
+	e.watches(&s)
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, w := range e.roots {
 		if mayUse(by, w) {
 			w.mu.Lock()
-			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, w.Root.Check() == nil, w.Warnings})
+			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, w.Root.Check() == nil, append(slices.Clone(w.Warnings), w.tightWarnings...)})
 			w.mu.Unlock()
 		}
+	}
+	if what := e.fault.Load(); what != nil && *what != "" {
+		s.Warnings = append(s.Warnings, op.Warning{Code: "config", Message: "the configuration on disk is not what holds: " + *what})
 	}
 	if e.cfg.ReviewAuth == "token" {
 		s.Warnings = append(s.Warnings, op.Warning{Code: "review_auth_token", Message: "programs of the same user can approve: an operator token lies on disk"})

@@ -47,7 +47,7 @@ func (e *Engine) performApart(ctx context.Context, c *call, d op.Decision, appro
 func (e *Engine) itemAlone(ctx context.Context, c *call, item op.Item, d op.Decision, approval op.ID) op.Reply {
 	spec, _ := op.Lookup(item.Op)
 	sub := &call{by: c.by, req: c.req, spec: spec, args: item.Parsed(), ws: c.ws, profile: c.profile, released: c.released,
-		terms: op.TermsOf(item.Op, false, item.Parsed()), canon: c.canon, digest: c.digest}
+		terms: op.TermsOf(item.Op, false, item.Parsed()), canon: c.canon, digest: c.digest, basis: c.basis}
 	sub.req.Op, sub.req.Args, sub.req.RequestID, sub.req.Pins = item.Op, item.Args, "", ""
 	if err := e.look(ctx, sub); err != nil {
 		return e.fail(sub, d, err)

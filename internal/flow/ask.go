@@ -34,7 +34,7 @@ type PreflightReply struct {
 // Preflight looks and judges, and changes nothing. The decision is made by the same
 // function from the same facts as that of the call itself.
 func (e *Engine) Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) PreflightReply {
-	c, err := e.open(by, e.inItsRoot(ctx, by, req), warnings, false)
+	c, err := e.open(ctx, by, e.inItsRoot(ctx, by, req), warnings, false)
 	out := PreflightReply{Op: req.Op, Version: e.cfg.Version}
 	if c.ws != nil {
 		out.Root = c.ws.Key
@@ -64,13 +64,17 @@ func (e *Engine) Preflight(ctx context.Context, by op.Caller, req op.Request, wa
 	out.Preview = &Preview{}
 	if c.plan != nil {
 		out.Preview.Title, out.Preview.Diff, out.Preview.Effects = c.plan.Title, c.plan.Diff.Text, op.Effects(c.plan.Steps)
-		if c.spec.Class == op.Process {
+		if c.spec.Class == op.Process || c.spec.Class == op.Switching {
 			for _, l := range c.plan.Lines {
 				out.Preview.Lines = append(out.Preview.Lines, op.Visible(l, false))
 			}
 		}
 	}
 	if err := e.pinned(c); err != nil {
+		out.Error = op.AsError(err)
+		return out
+	}
+	if err := c.limited(); err != nil {
 		out.Error = op.AsError(err)
 		return out
 	}

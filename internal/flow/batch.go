@@ -357,6 +357,9 @@ func (e *Engine) answer(ctx context.Context, c *call, scene fileops.Scene) (map[
 		c.facts.Targets = scene.Targets
 		return e.listBackups(ctx, c)
 	}
+	if c.req.Op == op.ListProfiles {
+		return e.listProfiles(ctx, c)
+	}
 	return fileops.Read(ctx, scene)
 }
 

@@ -24,6 +24,8 @@ type call struct {
 	args     any
 	ws       *Workspace
 	profile  op.Profile
+	tight    tight   // what the workspace's own file takes away; zero once released
+	static   Profile // the whole profile, as the operator set it; zero once released
 	terms    op.Terms
 	canon    []byte // the merged call in canonical form: what is decided is what is done
 	digest   string
@@ -32,13 +34,16 @@ type call struct {
 
 	sight  *preflight.Sight
 	facts  op.Facts
+	basis  *basis // what the decision was made from, once it is made
 	plan   *fileops.Plan
 	undoes *journal.Operation // of an undo: what it takes back
 
-	group    *GroupPlan // of an undo of several operations: all its parts
-	process  *process   // of a program: what was looked at
-	also     []func()   // what else to close at the end
-	released bool       // it was held, so that its end has a line of its own in the audit
+	group    *GroupPlan  // of an undo of several operations: all its parts
+	process  *process    // of a program: what was looked at
+	also     []func()    // what else to close at the end
+	entry    string      // of a cleanup: the entry that picked the files, which alone may lift it
+	started  func(op.ID) // may be nil: told the id of the program that the call starts
+	released bool        // it was held, so that its end has a line of its own in the audit
 }
 
 func (c *call) close() {
@@ -51,9 +56,16 @@ func (c *call) close() {
 	c.also = nil
 }
 
-// Call answers one request. This is the whole order of things.
+// Call answers one request.
 func (e *Engine) Call(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) op.Reply {
-	c, err := e.open(by, e.inItsRoot(ctx, by, req), warnings, false)
+	return e.CallStarted(ctx, by, req, warnings, nil)
+}
+
+// CallStarted is Call, and tells the id of a program that runs at once, so that it can be
+// followed before the answer. started may be nil. This is the whole order of things.
+func (e *Engine) CallStarted(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning, started func(op.ID)) op.Reply {
+	c, err := e.open(ctx, by, e.inItsRoot(ctx, by, req), warnings, false)
+	c.started = started
 	if err != nil {
 		return e.fail(c, op.Decision{}, err)
 	}
@@ -68,7 +80,7 @@ func (e *Engine) Call(ctx context.Context, by op.Caller, req op.Request, warning
 		}
 		return reply
 	}
-	return e.remember(ctx, c, e.run(ctx, c))
+	return e.remember(ctx, c, e.since(ctx, c, nil, e.run(ctx, c)))
 }
 
 // run takes a call that is new from the first look to its reply.
@@ -81,6 +93,9 @@ func (e *Engine) run(ctx context.Context, c *call) op.Reply {
 	}
 	defer c.close()
 	if err := e.pinned(c); err != nil {
+		return e.fail(c, op.Decision{}, err)
+	}
+	if err := c.limited(); err != nil {
 		return e.fail(c, op.Decision{}, err)
 	}
 	d, err := e.judge(ctx, c, !c.req.DryRun)
@@ -105,8 +120,8 @@ func (e *Engine) run(ctx context.Context, c *call) op.Reply {
 
 // open checks what can be checked without looking at the workspace. A released call was
 // judged when it was held; its switches are not asked again.
-func (e *Engine) open(by op.Caller, req op.Request, warnings []op.Warning, released bool) (*call, error) {
-	c := &call{by: by, req: req, warnings: warnings, profile: e.profile(by), released: released}
+func (e *Engine) open(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning, released bool) (*call, error) {
+	c := &call{by: by, req: req, warnings: warnings, released: released}
 	c.terms = op.Terms{Op: req.Op, DryRun: req.DryRun, Backup: true}
 	spec, known := op.Lookup(req.Op)
 	if !known {
@@ -115,8 +130,19 @@ func (e *Engine) open(by op.Caller, req op.Request, warnings []op.Warning, relea
 	}
 	c.spec = spec
 	var err error
-	if c.ws, err = e.workspace(by, req.Root); err != nil {
+	if !released {
+		if _, c.static, err = e.profileOf(ctx, by); err != nil {
+			return c, err
+		}
+		c.profile = c.static.Profile
+	}
+	if c.ws, err = e.workspaceOf(by, req); err != nil {
 		return c, err
+	}
+	if !released && by.Role == op.Agent {
+		if err := c.tighten(ctx); err != nil {
+			return c, err
+		}
 	}
 	if !released && !spec.Allowed(c.profile) {
 		return c, nil
@@ -125,6 +151,12 @@ func (e *Engine) open(by op.Caller, req op.Request, warnings []op.Warning, relea
 		return c, op.Fail(op.NotAvailable, "the operation "+string(req.Op)+" is not built yet").In("op").Do("see the list of operations for what is")
 	}
 	args, named, more, err := op.ParseArgs(spec, req.Args)
+	if err == nil && len(c.static.Set) > 0 {
+		// Where the profile and the call both set an argument, the profile wins.
+		fixed, told := c.static.fixed(req.Op, named)
+		more = append(more, told...)
+		args, named, _, err = op.ParseArgs(spec, fixed)
+	}
 	if err != nil {
 		return c, err
 	}
@@ -229,15 +261,12 @@ func (e *Engine) unpinned(c *call, err error) error {
 func (e *Engine) read(ctx context.Context, c *call, d op.Decision) op.Reply {
 	var result map[string]any
 	var err error
-	if c.req.Op == op.ListBackups {
-		result, err = e.listBackups(ctx, c)
-	} else {
-		result, err = fileops.Read(ctx, c.scene())
-	}
+	result, err = e.answer(ctx, c, c.scene())
 	if err != nil {
 		return e.fail(c, d, err)
 	}
 	r := e.reply(c, op.Done, d)
+	e.showed(c)
 	r.Result = result
 	e.record(c, d, "done", "", "", false)
 	return r

@@ -2,9 +2,13 @@ package flow
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -26,6 +30,8 @@ type drift struct {
 	dirs    map[string]map[op.ID]bool // who needs a watched directory
 	marks   map[op.ID]string          // what drifted, in words
 	due     map[op.ID]bool            // to be looked at anew
+	missed  map[op.ID]bool            // cards that are watched in part or not at all
+	lack    *op.Error                 // why the last of them is not; nil while missed is empty
 	wake    chan struct{}
 	done    chan struct{}
 	stop    context.CancelFunc
@@ -47,9 +53,10 @@ func (d *drift) watch(e *Engine, row journal.Approval) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed || d.rows[row.ID] != nil || !d.open(e) {
+	if d.closed || d.rows[row.ID] != nil || !d.open(e, row.ID) {
 		return
 	}
+	delete(d.missed, row.ID)
 	for _, p := range row.Pins {
 		at := filepath.Join(w.Root.Dir(), filepath.FromSlash(string(p.Path)))
 		d.rows[row.ID] = append(d.rows[row.ID], at)
@@ -60,10 +67,51 @@ func (d *drift) watch(e *Engine, row journal.Approval) {
 	}
 }
 
+// lacks says why some cards are not watched; nil when all are.
+func (d *drift) lacks() *op.Error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.missed) == 0 {
+		return nil
+	}
+	return d.lack
+}
+
+// miss notes that a card is not watched; the caller holds mu.
+func (d *drift) miss(id op.ID, why error) {
+	if d.missed == nil {
+		d.missed = map[op.ID]bool{}
+	}
+	d.missed[id] = true
+	d.lack = watchLimit(why)
+}
+
+// watchLimit words the failure of a watch. The kernel calls its limits a full device and
+// too many files, which sends people to the wrong place.
+func watchLimit(err error) *op.Error {
+	what, hint := "the directory cannot be watched", "cards are looked at when they are opened, and what is approved is held to its pins all the same"
+	switch {
+	case err == nil:
+		what = fmt.Sprintf("%d directories are watched, and no more are", maxWatched)
+	case errors.Is(err, syscall.ENOSPC):
+		what, hint = "the kernel gives this user no more watches", "raise fs.inotify.max_user_watches; "+hint
+	case errors.Is(err, syscall.EMFILE):
+		what, hint = "the kernel gives this user no more watchers", "raise fs.inotify.max_user_instances; "+hint
+	}
+	return op.Fail(op.WatchLimit, what).Do(hint).Because(err)
+}
+
 // follow watches one directory for one row; the caller holds mu.
 func (d *drift) follow(dir string, id op.ID) {
 	if d.dirs[dir] == nil {
-		if len(d.dirs) >= maxWatched || d.watcher.Add(dir) != nil {
+		if len(d.dirs) >= maxWatched {
+			d.miss(id, nil)
+			return
+		}
+		if err := d.watcher.Add(dir); err != nil {
+			if !errors.Is(err, fs.ErrNotExist) { // what is to be made has no directory yet
+				d.miss(id, err)
+			}
 			return
 		}
 		d.dirs[dir] = map[op.ID]bool{}
@@ -71,13 +119,14 @@ func (d *drift) follow(dir string, id op.ID) {
 	d.dirs[dir][id] = true
 }
 
-// open makes the watcher and its goroutine; the caller holds mu.
-func (d *drift) open(e *Engine) bool {
+// open makes the watcher and its goroutine for the first card; the caller holds mu.
+func (d *drift) open(e *Engine, id op.ID) bool {
 	if d.watcher != nil {
 		return true
 	}
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
+		d.miss(id, err)
 		return false
 	}
 	d.watcher, d.wake, d.done = w, make(chan struct{}, 1), make(chan struct{})
@@ -92,6 +141,7 @@ func (d *drift) open(e *Engine) bool {
 func (d *drift) forget(id op.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	delete(d.missed, id)
 	if d.rows[id] == nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"holdpoint/audit"
@@ -26,13 +27,8 @@ type Config struct {
 	Host       string // shown on cards
 	MachineID  string // part of root keys
 	User       string
-	Profiles   map[string]op.Profile // "default" is added when absent
-	Protected  []string              // operator patterns; a negated one stops the start
-	Excludes   []string              // lines of the user's global git excludes
-	Floors     map[op.Name]int       // clearance floors; 1 where absent
-	Deadlines  map[op.Tier]time.Duration
-	OnTimeout  map[op.Tier]string // reject (the default), pause, auto_deny
-	Two        TwoReviewers
+	Settings                 // may change while the daemon runs: Reload
+	Excludes   []string      // lines of the user's global git excludes
 	Keep       time.Duration // life of undo credentials
 	StoreMax   int64         // bytes that all stores together may hold; 10 GiB where zero
 	MaxWaiting int
@@ -47,18 +43,23 @@ type Config struct {
 
 // Engine is one daemon's mind: every call of every bridge comes through it.
 type Engine struct {
-	cfg    Config
-	jrn    *journal.Journal
-	log    *audit.Log
-	trust  *trusted.Live // may be nil: no trusted automation
-	queue  *review.Queue
-	keeper *undo.Keeper
-	sealer *preflight.Sealer
-	once   keyed // one call at a time for each request id
-	procs  processes
-	known  known
-	events events
-	drift  drift // marks pending cards whose facts moved
+	cfg     Config
+	jrn     *journal.Journal
+	log     *audit.Log
+	trust   *trusted.Live // may be nil: no trusted automation
+	queue   *review.Queue
+	keeper  *undo.Keeper
+	sealer  *preflight.Sealer
+	once    keyed // one call at a time for each request id
+	holding keyed // one card at a time for each token and call, so that the same call twice is one card
+	procs   processes
+	known   known
+	live    atomic.Pointer[Settings]
+	fault   atomic.Pointer[string] // of the configuration on disk, for status
+	made    made                   // profiles that operators made through the API
+	events  events
+	served  served // what was shown, for diffs
+	drift   drift  // marks pending cards whose facts moved
 	// audited names the journal's audit lines that the log has but a power cut may still take.
 	audited keys
 	room    room // of the stores
@@ -81,13 +82,8 @@ func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine 
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = 20_000
 	}
-	if cfg.Profiles == nil {
-		cfg.Profiles = map[string]op.Profile{}
-	}
-	if _, ok := cfg.Profiles["default"]; !ok {
-		cfg.Profiles["default"] = op.DefaultProfile()
-	}
 	e := &Engine{cfg: cfg, jrn: j, log: l, trust: t, keeper: undo.New(j.Key(), cfg.Now, cfg.Keep), sealer: preflight.NewSealer(j.Key())}
+	e.live.Store(cfg.Settings.complete())
 	e.queue = &review.Queue{Journal: j, Now: cfg.Now, MaxWaiting: cfg.MaxWaiting, ReviewURL: cfg.ReviewURL, Deadline: e.deadline, OnTimeout: e.onTimeout, Lapsed: e.ended}
 	return e
 }
@@ -96,14 +92,14 @@ func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine 
 const defaultDeadline = 60 * time.Minute
 
 func (e *Engine) deadline(t op.Tier) time.Duration {
-	if d, ok := e.cfg.Deadlines[t]; ok {
+	if d, ok := e.settings().Deadlines[t]; ok {
 		return d
 	}
 	return defaultDeadline
 }
 
 func (e *Engine) onTimeout(t op.Tier) string {
-	if w := e.cfg.OnTimeout[t]; w != "" {
+	if w := e.settings().OnTimeout[t]; w != "" {
 		return w
 	}
 	return journal.Lapse
@@ -168,6 +164,7 @@ func (e *Engine) RootDirs() []string {
 // Close releases the roots.
 func (e *Engine) Close() {
 	e.StopProcesses()
+	e.procs.runs.done.Wait()
 	e.drift.close()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -227,20 +224,6 @@ func (e *Engine) byKey(key string) *Workspace {
 		}
 	}
 	return nil
-}
-
-// profile gives the static side of a caller. A token that names a profile which is gone
-// gets the zero one, which allows nothing.
-func (e *Engine) profile(by op.Caller) op.Profile {
-	name := by.Profile
-	if name == "" {
-		name = "default"
-	}
-	p := e.cfg.Profiles[name]
-	if by.Clearance > 0 {
-		p.Clearance = max(by.Clearance-1, 1)
-	}
-	return p
 }
 
 // keyed lets one holder at a time have each key.

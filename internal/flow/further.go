@@ -23,7 +23,9 @@ func further(args op.Object) []string {
 	return out
 }
 
-// unbound reports a call that was held because its root was not verified.
-func unbound(d op.Decision) bool {
-	return d.Reason == op.ReasonUnbound || slices.Contains(d.Also, op.ReasonUnbound)
+// moved is the answer to a change whose root's name no longer leads to the directory that
+// is held open. The name is part of what was looked at and what a card showed, so nothing
+// is written there, whoever released it.
+func moved() error {
+	return op.Fail(op.Stale, "the root's directory was moved or replaced since").Do("register the root again and ask again; nothing was changed")
 }

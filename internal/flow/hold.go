@@ -3,8 +3,8 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"holdpoint/audit"
@@ -18,15 +18,23 @@ import (
 
 // hold puts a call before a person. The row is on disk before the answer leaves.
 func (e *Engine) hold(ctx context.Context, c *call, d op.Decision) op.Reply {
-	card := e.card(c, d)
+	if err := e.halted(); err != nil && !c.harmless() {
+		return e.fail(c, d, err)
+	}
+	card := e.card(ctx, c, d)
 	if err := e.answerable(ctx, max(card.Needs, 1)); err != nil {
 		return e.fail(c, d, err)
 	}
 	if err := e.log.Ready(); err != nil {
 		return e.fail(c, d, err)
 	}
+	unlock, err := e.holding.lock(ctx, string(c.by.Token)+"\x00"+c.digest)
+	if err != nil {
+		return e.fail(c, d, err)
+	}
 	row, fresh, err := e.queue.Hold(ctx, review.Terms{Caller: c.by, Request: c.req, Call: c.canon, CallDigest: c.digest, RootKey: c.ws.Key,
-		Identity: e.identity(c), Pins: c.facts.Pins(), Decision: d}, card)
+		Identity: e.identity(c), Pins: c.facts.Pins(), Decision: d, AtMost: c.tight.deadlines[d.Tier], Basis: c.basis.onRecord()}, card)
+	unlock()
 	if err != nil {
 		return e.fail(c, d, err)
 	}
@@ -75,7 +83,7 @@ func (e *Engine) identity(c *call) string {
 
 // card words the call for a person, once; everything that came from the caller or the
 // files is made visible.
-func (e *Engine) card(c *call, d op.Decision) review.Card {
+func (e *Engine) card(ctx context.Context, c *call, d op.Decision) review.Card {
 	show := func(s string) string { return op.Visible(s, false) }
 	plan := c.plan
 	if plan == nil {
@@ -91,7 +99,7 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 	case c.destroys():
 		card.Effect = "destructive"
 	}
-	if e.cfg.Two.needed(c) {
+	if e.settings().Two.needed(c) {
 		card.Needs = 2
 		card.Lines = append(card.Lines, "two people must approve this")
 	}
@@ -112,6 +120,7 @@ func (e *Engine) card(c *call, d op.Decision) review.Card {
 		card.Lines = append(card.Lines, fmt.Sprintf("this file has %d names; the others keep the old bytes", c.facts.Targets[0].LinkCount))
 	}
 	card.Lines = append(card.Lines, further(c.req.Args)...)
+	card.Lines = append(card.Lines, e.tracked(ctx, c)...)
 	if e.cfg.ReviewAuth == "token" {
 		card.ReviewerNote = "programs of the same user can approve: review-auth is token"
 	}
@@ -147,6 +156,12 @@ func (e *Engine) undoSentence(c *call) string {
 	s := fmt.Sprintf("reversible for %d days", days)
 	if c.spec.Class == op.Destructive && c.req.Op == op.DeleteFile {
 		s += "; it goes to quarantine and frees no space until then"
+		if c.ws.Store.Copies() {
+			s = fmt.Sprintf("reversible for %d days", days)
+		}
+	}
+	if c.ws.Store.Copies() {
+		s += byCopy
 	}
 	return s
 }
@@ -155,11 +170,16 @@ func (e *Engine) undoSentence(c *call) string {
 func (e *Engine) replyOf(a journal.Approval) op.Reply {
 	var done op.Reply
 	if len(a.Reply) > 0 && json.Unmarshal(a.Reply, &done) == nil {
-		done.Approval, done.RequestID = e.queue.Public(a), a.RequestID
+		done.Approval, done.RequestID, done.Resumed = e.queue.Public(a), a.RequestID, true
 		done.Warnings = steered(done.Warnings, a)
 		return done
 	}
 	d := a.Decision
+	if run := e.under(a); run != nil {
+		r := e.underWay(op.Request{Op: a.Op, RequestID: a.RequestID}, d, run, nil)
+		r.Approval, r.Warnings = e.queue.Public(a), steered(nil, a)
+		return r
+	}
 	r := op.Reply{Status: op.Held, Op: a.Op, RequestID: a.RequestID, Decision: &d, Approval: e.queue.Public(a), Effects: []op.Effect{}}
 	note := ""
 	if a.Answer != nil {
@@ -228,14 +248,15 @@ func (e *Engine) scoped(ctx context.Context, by op.Caller, id op.ID) error {
 	if len(by.Roots) == 0 || !by.Role.Includes(op.Observer) {
 		return nil
 	}
+	absent := op.Fail(op.NotFound, "no such approval")
 	row, err := e.queue.Row(ctx, id)
-	if err != nil {
+	if errors.Is(err, op.NotFound) {
+		return absent
+	}
+	if err != nil || e.seesRoot(by, row.Root) {
 		return err
 	}
-	if w := e.byKey(row.Root); w != nil && mayUse(by, w) || slices.Contains(by.Roots, row.Root) {
-		return nil
-	}
-	return op.Fail(op.NotFound, "no such approval")
+	return absent
 }
 
 // release runs an approved row: the stored call, judged no second time, but held to its
@@ -258,6 +279,9 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 		return row, err
 	}
 	reply := e.execute(ctx, row)
+	if _, runs := reply.Result.(RunView); runs {
+		return e.jrn.Approval(ctx, row.ID) // what sees it to its end ends the row
+	}
 	state := "executed"
 	switch {
 	case reply.Result != nil && isProcess(row.Op): // it ran, whatever came of it
@@ -284,15 +308,14 @@ func (e *Engine) execute(ctx context.Context, row journal.Approval) op.Reply {
 		return e.unrun(c, row, err)
 	}
 	if err := e.look(ctx, c); err != nil {
-		return e.unrun(c, row, c.stale(err))
+		return e.since(ctx, c, row.Pins, e.unrun(c, row, c.stale(err)))
 	}
 	defer c.close()
 	if drift := preflight.Drift(row.Pins, c.facts); drift != nil {
-		return e.unrun(c, row, drift)
+		return e.since(ctx, c, row.Pins, e.unrun(c, row, drift))
 	}
-	if !c.facts.WorkspaceBound && !unbound(row.Decision) {
-		// The root is part of what was looked at: the card named another directory.
-		return e.unrun(c, row, op.Fail(op.Stale, "the root's directory was moved or replaced since").Do("register the root again and ask again; nothing was changed"))
+	if !c.facts.WorkspaceBound {
+		return e.unrun(c, row, moved())
 	}
 	switch {
 	case c.spec.Class == op.Read:
@@ -337,7 +360,7 @@ func (e *Engine) reopen(ctx context.Context, row journal.Approval) (*call, error
 	}
 	req.Root, req.Session, req.Stage, req.ExecutionID, req.RequestID, req.Intent = row.Root, row.Session, row.Stage, row.Execution, row.RequestID, row.Intent
 	by := op.Caller{Token: row.Token, Name: row.Agent, Role: op.Agent, Workflow: row.Workflow}
-	c, err := e.open(by, req, nil, true)
+	c, err := e.open(ctx, by, req, nil, true)
 	if err != nil {
 		return c, err
 	}
@@ -368,10 +391,16 @@ func (e *Engine) announce(kind string, row journal.Approval) {
 		Data: map[string]any{"approval_id": row.ID, "op": row.Op, "state": row.State, "actor": actor(row)}})
 }
 
-// Cancel withdraws a row that has not started.
+// Cancel withdraws a row that has not started, or ends its program where one runs.
 func (e *Engine) Cancel(ctx context.Context, by op.Caller, id op.ID) (journal.Approval, error) {
 	if err := e.scoped(ctx, by, id); err != nil {
 		return journal.Approval{}, err
+	}
+	if ran, err := e.stopRow(ctx, by, id); ran {
+		if err != nil {
+			return journal.Approval{}, err
+		}
+		return e.queue.Row(ctx, id)
 	}
 	row, err := e.queue.Cancel(ctx, by, id)
 	if err == nil {

@@ -33,6 +33,14 @@ func (e *Engine) look(ctx context.Context, c *call) error {
 		}
 		return nil
 	}
+	switch c.req.Op {
+	case op.SwitchProfile:
+		return e.lookSwitch(ctx, c)
+	case op.ListProfiles:
+		c.sight = &preflight.Sight{Available: true}
+		c.facts.Available, c.facts.Planned, c.facts.ChangeBytes = true, true, 0
+		return nil
+	}
 	depth := preflight.Shallow
 	if c.deep() {
 		depth = preflight.Deep

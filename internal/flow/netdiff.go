@@ -27,7 +27,7 @@ const maxPatched = 16 << 20
 func (e *Engine) NetDiff(ctx context.Context, by op.Caller, root string, ids []string) (NetDiff, error) {
 	out := NetDiff{Left: []string{}}
 	req := op.Request{Op: op.Undo, Root: root, Args: op.Object{"operations": anyList(ids)}, DryRun: true}
-	c, err := e.open(by, e.inItsRoot(ctx, by, req), nil, false)
+	c, err := e.open(ctx, by, e.inItsRoot(ctx, by, req), nil, false)
 	if err != nil {
 		return out, err
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,11 +27,30 @@ type Piece struct {
 	Total         int64  `json:"total"`
 }
 
-// Output gives a piece of what a program printed, when that was too long for its answer.
-// An agent reads its own; people read all.
-func (e *Engine) Output(_ context.Context, by op.Caller, id op.ID, stream string, offset int64, limit int) (Piece, error) {
+// Shown is the piece as text; bytes that are none are replaced.
+func (p Piece) Shown() string {
+	if p.ContentBase64 == "" {
+		return p.Content
+	}
+	b, err := base64.StdEncoding.DecodeString(p.ContentBase64)
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+// Output gives a piece of what a program prints, while it runs and afterwards; of one that
+// ended long ago only what was too long for its answer. tail asks for the last bytes
+// instead of an offset. An agent reads its own; people read all.
+func (e *Engine) Output(_ context.Context, by op.Caller, id op.ID, stream string, offset, tail int64, limit int) (Piece, error) {
+	if limit <= 0 || limit > MaxOutput {
+		limit = MaxOutput
+	}
+	if r := e.procs.runs.find(id, e.sees(by)); r != nil && stream != "typed" {
+		return r.piece(stream, offset, tail, limit)
+	}
 	absent := op.Fail(op.NotFound, "no such output").Do("output that fits into its answer is not kept apart, and the rest not for ever")
-	if !op.Label(string(id)) || stream != "stdout" && stream != "stderr" || offset < 0 {
+	if !op.Label(string(id)) || stream != "stdout" && stream != "stderr" && stream != "typed" || offset < 0 {
 		return Piece{}, absent
 	}
 	token := by.Token
@@ -45,24 +66,55 @@ func (e *Engine) Output(_ context.Context, by op.Caller, id op.ID, stream string
 	if err != nil {
 		return Piece{}, op.Fail(op.IOError, "the output cannot be read").Because(err)
 	}
-	if limit <= 0 || limit > MaxOutput {
-		limit = MaxOutput
+	if tail > 0 {
+		offset = max(0, info.Size()-tail)
 	}
 	b := make([]byte, limit)
 	n, err := f.ReadAt(b, offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Piece{}, op.Fail(op.IOError, "the output cannot be read").Because(err)
 	}
-	p := Piece{Offset: offset, Total: info.Size()}
-	if end := offset + int64(n); end < p.Total {
+	return pieceOf(b[:n], offset, info.Size()), nil
+}
+
+func pieceOf(b []byte, offset, total int64) Piece {
+	p := Piece{Offset: offset, Total: total}
+	if end := offset + int64(len(b)); end < total {
 		p.Next = end
 	}
-	if utf8.Valid(b[:n]) {
-		p.Content = string(b[:n])
+	if utf8.Valid(b) {
+		p.Content = string(b)
 	} else {
-		p.ContentBase64 = base64.StdEncoding.EncodeToString(b[:n])
+		p.ContentBase64 = base64.StdEncoding.EncodeToString(b)
 	}
-	return p, nil
+	return p
+}
+
+// piece reads from a run that is still known.
+func (r *run) piece(stream string, offset, tail int64, limit int) (Piece, error) {
+	if !slices.Contains(shellexec.Streams(), stream) {
+		return Piece{}, op.Fail(op.BadRequest, "the streams are stdout and stderr").In("stream")
+	}
+	out := r.proc.Output
+	if tail > 0 {
+		_, _, total := out.Read(stream, 0, nil)
+		offset = max(0, total-tail)
+	}
+	b := make([]byte, limit)
+	n := 0
+	var total int64
+	for n < limit {
+		at, k, now := out.Read(stream, offset+int64(n), b[n:])
+		if total = now; n == 0 {
+			offset = at
+		} else if at != offset+int64(n) {
+			break // some of it was lost in between
+		}
+		if n += k; k == 0 {
+			break
+		}
+	}
+	return pieceOf(b[:n], offset, total), nil
 }
 
 // whole gives an output for counting, at most as much as one answer could hold of its end.

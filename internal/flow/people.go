@@ -47,6 +47,9 @@ func (e *Engine) runnable(ctx context.Context, by op.Caller, id op.ID, a journal
 		return op.Fail(op.NotFound, "no such approval")
 	}
 	spec, known := op.Lookup(row.Op)
+	if a.Answer == "approve" && row.State == journal.Pending && e.halted() != nil {
+		return e.halted()
+	}
 	switch {
 	case a.Answer != "approve" || row.State != journal.Pending:
 		return nil

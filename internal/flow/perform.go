@@ -20,8 +20,14 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if !allowed(d, approval) {
 		return e.fail(c, op.Decision{}, ungated())
 	}
+	if err := e.halted(); err != nil {
+		return e.fail(c, d, err)
+	}
 	if c.spec.Class == op.Process {
 		return e.performProcess(ctx, c, d, approval)
+	}
+	if c.spec.Class == op.Switching {
+		return e.performSwitch(ctx, c, d, approval)
 	}
 	if fileops.Apart(c.args) {
 		return e.performApart(ctx, c, d, approval)
@@ -40,6 +46,11 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if err := e.makeRoom(ctx, need); err != nil {
 		return e.fail(c, d, err)
 	}
+	leave, err := c.ws.Store.Enter()
+	if err != nil {
+		return e.fail(c, d, err)
+	}
+	defer leave()
 	if err := c.plan.Stage(ctx, c.ws.Store, e.slot); err != nil {
 		return e.fail(c, d, err)
 	}
@@ -49,6 +60,14 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 		return e.fail(c, d, e.spent(ctx, c, c.drifted(err)))
 	}
 	defer held.Close()
+	if c.ws.Root.Check() != nil {
+		c.plan.Unstage(c.ws.Store)
+		return e.fail(c, d, moved())
+	}
+	if err := e.lifted(ctx, c, d); err != nil {
+		c.plan.Unstage(c.ws.Store)
+		return e.fail(c, d, err)
+	}
 
 	// From here on the caller's going away changes nothing: the intent and what follows
 	// from it are one.
@@ -114,6 +133,7 @@ func (e *Engine) intent(c *call, d op.Decision, approval op.ID, steps []op.Step)
 		o.Undoes = c.undoes.ID
 	}
 	if approval == "" {
+		o.Basis = c.basis.onRecord()
 		o.AuditLine = audit.Encode(e.line(c, d, "recovered", "", o.ID, true))
 	}
 	return o
@@ -140,6 +160,7 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 	if report.Weak {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "weak", Message: "no lease could be had on the file: a program that had it open may still write into the kept version"})
 	}
+	r.Warnings = append(r.Warnings, copied(c, o, report)...)
 	if err := e.commit(ctx, o, r); err != nil {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "not_committed", Message: "the change stands, but its record will be completed only at the next start: " + err.Error()})
 	}
@@ -222,7 +243,7 @@ func (e *Engine) resultOf(c *call, o journal.Operation, report rooted.Report) an
 			c.plan.Result["backup_id"] = id
 		}
 		if c.req.Op == op.DeleteFile {
-			c.plan.Result["undo_until"], c.plan.Result["freed_bytes"] = o.Expires.UTC().Format(time.RFC3339), 0
+			c.plan.Result["undo_until"], c.plan.Result["freed_bytes"] = o.Expires.UTC().Format(time.RFC3339), freed(c, o.Steps)
 		}
 		return c.plan.Result
 	}

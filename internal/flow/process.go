@@ -24,14 +24,16 @@ type ProcessConfig struct {
 	Confinement      string        // "" puts up what can be had, "required" runs nothing without all of it, "off" none
 	Env              []string      // names of the daemon's variables that programs may see
 	MaxTimeout       time.Duration // 10 minutes where zero
+	SessionIdle      time.Duration // 30 seconds where zero
 	Hide             []string      // further places of the daemon that no program may see
 }
 
 // processes is what the engine keeps of programs.
 type processes struct {
-	mu     sync.Mutex                   // guards levels
+	mu     sync.Mutex                   // guards levels, ctx and stop
 	levels map[string][]shellexec.Level // by root, found once
-	ctx    context.Context              // of all that runs; nil before the first
+	runs   runs
+	ctx    context.Context // of all that runs; nil before the first
 	stop   context.CancelFunc
 }
 
@@ -63,7 +65,8 @@ type process struct {
 	timeout  time.Duration
 	stat     map[op.Path]rooted.Info // of the root before; nil where there are too many names
 	readOnly []string
-	unmarked int // protected names that are too many to be mounted
+	unmarked int  // protected names that are too many to be mounted
+	typed    *run // nothing is started: the call types into this session
 }
 
 const (
@@ -78,13 +81,15 @@ const (
 func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	run := op.RunOf(c.args)
 	p := &process{run: run}
+	shell, _ := c.args.(*op.ShellArgs)
 	if c.req.DryRun {
 		return op.Fail(op.RehearsalUnsupported, "a program cannot be rehearsed yet").In("dry_run").Do("preflight shows what it is; the call itself waits for a person")
 	}
-	if a, ok := c.args.(*op.ShellArgs); ok && a.Pty {
-		return op.Fail(op.NotAvailable, "interactive sessions are not built yet").In("args.pty")
-	} else if ok && a.Background {
-		return op.Fail(op.NotAvailable, "running in the background is not built yet").In("args.background").Do("run it with a timeout_ms that is long enough")
+	if shell != nil && shell.RunID != "" {
+		return e.lookTyping(ctx, c, shell)
+	}
+	if err := fits(shell); err != nil {
+		return err
 	}
 	asked, err := p.words()
 	if err != nil {
@@ -98,7 +103,10 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 			p.reading.Tier = op.T4 // it changes what programs run
 		}
 	}
-	if err := e.timeLimit(c, p, asked); err != nil {
+	if shell != nil && shell.WholeSession {
+		p.reading.Tier = op.T4 // what will be typed is not on the card
+	}
+	if err := e.timeLimit(c, p, shell); err != nil {
 		return err
 	}
 	if err := e.see(ctx, c, []op.Subject{{Arg: "cwd", Asked: orDot(run.Cwd), Role: op.RoleSource, Follow: true}}, preflight.Shallow); err != nil {
@@ -177,16 +185,39 @@ func (p *process) words() ([]string, error) {
 	return argv, nil
 }
 
-// timeLimit sets the deadline; an interpreter that waits for typing gets a short one.
-func (e *Engine) timeLimit(c *call, p *process, asked []string) error {
+// fits refuses what goes with a terminal alone, and what does not go with one.
+func fits(a *op.ShellArgs) error {
+	switch {
+	case a == nil:
+		return nil
+	case a.Pty && a.Stdin != "":
+		return op.Fail(op.BadRequest, "a session is typed into, it has no other input").In("args.stdin").Do("open it, then call with run_id and stdin")
+	case !a.Pty && a.WholeSession:
+		return op.Fail(op.BadRequest, "whole_session goes with pty").In("args.whole_session")
+	case !a.Pty && a.Rows != nil:
+		return op.Fail(op.BadRequest, "rows goes with pty").In("args.rows")
+	case !a.Pty && a.Cols != nil:
+		return op.Fail(op.BadRequest, "cols goes with pty").In("args.cols")
+	}
+	return nil
+}
+
+// timeLimit sets the deadline; an interpreter that waits for typing and has no terminal
+// gets a short one, what somebody looks after the longest.
+func (e *Engine) timeLimit(c *call, p *process, shell *op.ShellArgs) error {
 	longest := e.cfg.Process.MaxTimeout
 	if longest == 0 {
 		longest = 10 * time.Minute
+	}
+	if own := c.static.MaxTimeout; own > 0 {
+		longest = min(longest, own)
 	}
 	p.timeout = time.Minute
 	switch {
 	case c.req.Op == op.WorkspaceTests:
 		p.timeout = 5 * time.Minute
+	case shell != nil && (shell.Pty || shell.Background):
+		p.timeout = longest
 	case p.reading.Interactive:
 		p.timeout = 30 * time.Second
 	}
@@ -475,6 +506,11 @@ func (p *process) title(c *call) string {
 	}
 	if c.req.Op == op.WorkspaceTests {
 		what = "Run tests: " + strings.TrimPrefix(what, "Run ")
+	}
+	if a, ok := c.args.(*op.ShellArgs); ok && a.Pty {
+		what = "Open a session: " + strings.TrimPrefix(what, "Run ")
+	} else if ok && a.Background {
+		what += " in the background"
 	}
 	return fmt.Sprintf("%s (%s)", what, leading(p.reading.Tier))
 }

@@ -36,7 +36,9 @@ func (e *Engine) processLines(ctx context.Context, c *call, p *process) []string
 		}
 		add = append(add, l)
 	}
-	if p.reading.Interactive {
+	shell, _ := c.args.(*op.ShellArgs)
+	add = append(add, e.sessionLines(shell, p)...)
+	if p.reading.Interactive && (shell == nil || !shell.Pty) {
 		add = append(add, "it waits for somebody to type; nobody can, its input is empty unless the call gives some")
 	}
 	add = append(add, e.gone(ctx, c, p)...)
@@ -59,6 +61,23 @@ func (e *Engine) processLines(ctx context.Context, c *call, p *process) []string
 	}
 	add = append(add, "is ended, with all that it started, after "+p.timeout.String())
 	return append(add, e.confinedLines(p)...)
+}
+
+// sessionLines says what a release of a session releases, and what not.
+func (e *Engine) sessionLines(a *op.ShellArgs, p *process) []string {
+	switch {
+	case a == nil:
+		return nil
+	case a.Pty && a.WholeSession:
+		return []string{"OPENS AN INTERACTIVE SESSION, AND THE AGENT MAY TYPE ANYTHING INTO IT for up to " + p.timeout.String() + " without asking again (T4)",
+			"it is ended when nothing happens in it for " + e.idleLimit().String()}
+	case a.Pty:
+		return []string{"opens an interactive session: each thing that the agent types into it waits for a person again",
+			"it is ended when nothing happens in it for " + e.idleLimit().String() + ", unless somebody is attached or something to type waits"}
+	case a.Background:
+		return []string{"runs in the background: the answer is its start, and it can be listed, read and stopped"}
+	}
+	return nil
 }
 
 func numbered(text string) []string {

@@ -3,11 +3,13 @@ package flow
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"holdpoint/internal/journal"
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
 	"holdpoint/shellexec"
@@ -19,7 +21,13 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	if err := e.log.Ready(); err != nil {
 		return e.fail(c, d, err)
 	}
+	if c.ws.Root.Check() != nil {
+		return e.fail(c, d, moved())
+	}
 	p := c.process
+	if p.typed != nil {
+		return e.performTyping(ctx, c, d, approval)
+	}
 	spec, err := e.spot(c)
 	if err != nil {
 		return e.fail(c, d, err)
@@ -36,6 +44,10 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	}
 	if a, ok := c.args.(*op.ShellArgs); ok {
 		spec.Stdin = []byte(a.Stdin)
+		if a.Pty {
+			spec.Terminal, spec.Idle = &shellexec.Size{Rows: dimension(a.Rows, 24), Cols: dimension(a.Cols, 80)}, e.idleLimit()
+			spec.Env = shellexec.OnTerminal(spec.Env, p.env)
+		}
 	}
 	if spec.Spill, err = e.spill().For(c.by.Token); err != nil {
 		return e.fail(c, d, err)
@@ -44,26 +56,100 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	if approval == "" { // no row tells of it if this daemon ends now
 		e.record(c, d, "started", "", id, false)
 	}
-	res, err := shellexec.Run(e.procs.running(), spec)
+	r, err := e.begin(c, approval, id, spec)
 	if err != nil {
 		return e.fail(c, d, err)
 	}
+	ctx = context.WithoutCancel(ctx)
+	if r.detached() {
+		r.proc.Up()
+		select {
+		case <-r.proc.Done(): // it did not start, or is over already: then that is the answer
+		default:
+			return e.detach(ctx, c, d, r)
+		}
+	}
+	return e.finished(ctx, c, d, r)
+}
+
+func dimension(given *int64, usual uint16) uint16 {
+	if given == nil {
+		return usual
+	}
+	return uint16(*given)
+}
+
+// finished waits for the end of a run and words it.
+func (e *Engine) finished(ctx context.Context, c *call, d op.Decision, r *run) op.Reply {
+	res := r.proc.Wait()
+	r.stop() // nothing of it is left; this frees its context
+	r.over(res, e.cfg.Now())
 	if res.Termination == shellexec.NoSandbox {
 		return e.fail(c, d, op.Fail(op.SandboxUnavailable, "the confinement that the card named cannot be had any more: "+res.Failure).Do("nothing was run; ask again"))
 	}
 	if res.Termination == shellexec.SpawnFailed {
 		return e.fail(c, d, op.Fail(op.SpawnFailed, res.Failure).Do("nothing was run"))
 	}
-	return e.ran(context.WithoutCancel(ctx), c, d, approval, id, res)
+	return e.ran(ctx, c, d, r, res)
+}
+
+// detach answers with the start of a run, and sees it to its end beside that. Its row stays
+// as executing until then, and holds the whole answer afterwards.
+func (e *Engine) detach(ctx context.Context, c *call, d op.Decision, r *run) op.Reply {
+	e.procs.runs.done.Add(1)
+	go func() {
+		defer e.procs.runs.done.Done()
+		reply := e.finished(ctx, c, d, r)
+		if r.Approval != "" {
+			e.finishRow(ctx, r.Approval, reply)
+		}
+		e.events.rowEnded()
+	}()
+	return e.underWay(c.req, d, r, c.warnings)
+}
+
+// underWay is the answer to a detached run while it runs.
+func (e *Engine) underWay(req op.Request, d op.Decision, r *run, warnings []op.Warning) op.Reply {
+	return op.Reply{Status: op.Done, Op: req.Op, RequestID: req.RequestID, Decision: &d, Warnings: warnings, Effects: []op.Effect{}, EffectsExecuted: true, Result: r.view()}
+}
+
+// finishRow records how the program of a row ended.
+func (e *Engine) finishRow(ctx context.Context, id op.ID, reply op.Reply) (journal.Approval, error) {
+	state := journal.Executed
+	if reply.Result == nil { // it never ran
+		state = journal.FailedEnd
+	}
+	body, err := json.Marshal(withoutContent(reply))
+	if err == nil {
+		err = e.jrn.Finish(ctx, id, state, reply.OperationID, body)
+	}
+	if err != nil {
+		return journal.Approval{}, err
+	}
+	row, err := e.jrn.Approval(ctx, id)
+	if err == nil {
+		e.ended(row)
+	}
+	return row, err
 }
 
 // ran words how a program ended.
-func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, approval, id op.ID, res shellexec.Result) op.Reply {
+func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res shellexec.Result) op.Reply {
+	approval, id, by := run.Approval, run.ID, run.view().StoppedBy
 	r := e.reply(c, op.Done, d)
 	r.EffectsExecuted = true
 	result := map[string]any{"run_id": id, "exit_code": res.Exit, "signal": res.Signal, "termination": res.Termination, "duration_ms": res.Took.Milliseconds(),
 		"truncated": res.Stdout.Cut || res.Stderr.Cut, "total_bytes": res.Stdout.Total + res.Stderr.Total, "leftovers": res.Leftovers,
 		"confinement": confinementOf(res.Levels)}
+	if by != "" {
+		result["stopped_by"] = by
+	}
+	if run.Pty {
+		result["pty"], result["transcript"] = true, res.Stdout.File
+		if run.untold {
+			r.Warnings = append(r.Warnings, op.Warning{Code: "side_log_incomplete", Message: "not all that was typed could be put into the side log"})
+		}
+	}
 	shown(result, "stdout", res.Stdout)
 	shown(result, "stderr", res.Stderr)
 	if c.req.Op == op.WorkspaceTests {
@@ -77,12 +163,15 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, approval, id o
 	case len(res.Survivors) > 0:
 		outcome, r.Status = string(op.DescendantsSurvived), op.Failed
 		r.Error = op.Fail(op.DescendantsSurvived, "these could not be ended: "+strings.Join(res.Survivors, ", ")).Do("a person must end them on the machine")
+	case res.Idle:
+		outcome, r.Status = string(op.TimedOut), op.Failed
+		r.Error = op.Fail(op.TimedOut, fmt.Sprintf("nothing happened in the session for %s, so it was ended, with all that it started", e.idleLimit())).Do("open another one when there is something to type")
 	case res.Termination == shellexec.TimedOut:
 		outcome, r.Status = string(op.TimedOut), op.Failed
 		r.Error = op.Fail(op.TimedOut, fmt.Sprintf("it did not end within %s and was ended, with all that it started", c.process.timeout)).Do("give a longer timeout_ms, or do less at once")
 	case res.Termination == shellexec.Cancelled:
 		outcome, r.Status = string(op.Cancelled), op.Failed
-		r.Error = op.Fail(op.Cancelled, "it was ended before it was done, with all that it started")
+		r.Error = op.Fail(op.Cancelled, "it was ended before it was done, with all that it started"+stoppedBy(by))
 	}
 	if r.Error != nil {
 		r.Error.Retry = "corrected"
@@ -91,6 +180,13 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, approval, id o
 	e.record(c, d, outcome, approval, id, false)
 	e.publish("process.ended", c, map[string]any{"run_id": id, "op": c.req.Op, "termination": res.Termination})
 	return r
+}
+
+func stoppedBy(name string) string {
+	if name == "" {
+		return "; the daemon stopped"
+	}
+	return ", by " + op.Visible(name, false)
 }
 
 // shown puts one stream into a result: all of it, or head and tail with what is between.

@@ -306,7 +306,7 @@ func (e *Engine) Approval(ctx context.Context, by op.Caller, id op.ID, wait time
 		if w := e.byKey(row.Root); w == nil || !mayUse(by, w) {
 			return ApprovalView{}, op.Fail(op.NotFound, "no such approval")
 		}
-		over := row.State != "pending" && row.State != "approved" && row.State != "executing"
+		over := row.State != "pending" && row.State != "approved" && row.State != "executing" || e.under(row) != nil
 		if over || wait <= 0 {
 			return e.view(ctx, by, row), nil
 		}
@@ -353,6 +353,9 @@ func (e *Engine) Subscribe(after int64) ([]Event, <-chan Event, func()) {
 
 // Sees reports whether a caller may learn of an event.
 func (e *Engine) Sees(by op.Caller, ev Event) bool {
+	if ev.Root == "" { // of no root: the configuration, a profile
+		return by.Role.Includes(op.Observer) && len(by.Roots) == 0
+	}
 	w := e.byKey(ev.Root)
 	if w == nil || !mayUse(by, w) {
 		return false

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"errors"
 
 	"holdpoint/audit"
 	"holdpoint/internal/journal"
@@ -90,32 +91,29 @@ func (e *Engine) relog(ctx context.Context, key string, ended func(*audit.Record
 
 // sweep drops what lies in the store and belongs to no recorded operation: files staged
 // for a call that never got as far as its intent. What others wrote is not ours to drop.
+// The journal is asked for each slot that is there, so that a long history costs nothing.
 func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
-	slots, err := w.Store.Slots()
-	if err != nil || len(slots) == 0 {
-		return err
+	var failed error
+	live := func(slot string) bool {
+		named, err := e.jrn.NamesSlot(ctx, w.Key, slot)
+		failed = errors.Join(failed, err)
+		return named || err != nil
 	}
-	named := map[string]bool{}
-	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: w.Key})
+	if err := w.Store.Reclaim(ctx, live); err != nil {
+		w.Warnings = append(w.Warnings, op.Warning{Code: "store_behind", Message: "what a change put away still lies inside the root, in .holdpoint: " + op.AsError(err).Message})
+	}
+	slots, err := w.Store.Slots()
 	if err != nil {
 		return err
 	}
-	for _, o := range ops {
-		if o.State == journal.Aborted {
-			continue
-		}
-		for _, s := range o.Steps {
-			named[s.Slot], named[s.Copy] = true, true
-		}
-	}
 	for _, slot := range slots {
-		if !named[slot] && rooted.KeptFor(slot) == "" {
+		if rooted.KeptFor(slot) == "" && !live(slot) {
 			if err := w.Store.Drop(slot); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return failed
 }
 
 // Recover settles what was approved but had not ended when the daemon stopped: a file
@@ -159,6 +157,11 @@ func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
 	}
 	if len(ops) == 1 && (ops[0].State == journal.Committed || ops[0].State == journal.Undone) {
 		state, reply, id = "executed", ops[0].Reply, ops[0].ID
+	}
+	if done, err := e.switched(ctx, row); err != nil {
+		return err
+	} else if done {
+		state = "executed"
 	}
 	if err := e.jrn.Finish(ctx, row.ID, state, id, reply); err != nil {
 		return err

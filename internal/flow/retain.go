@@ -220,22 +220,29 @@ func (e *Engine) drop(ctx context.Context, w *Workspace, o journal.Operation, li
 // Forgotten is what was ended for good.
 type Forgotten struct {
 	Operations []op.ID `json:"operations"`
+	Approvals  []op.ID `json:"approvals"` // held calls whose card and stored call are gone
 	Bytes      int64   `json:"bytes"`
 }
 
-// Forget takes the content of one operation, or of all that touched a path or what lies
-// below it, out of the store and the journal, as for a secret that leaked into them: pre-
-// images, snapshots, diffs, and the replies of reads that were kept for their request ids.
-// Their credentials end; that they happened stays on record. Files of the workspace stay
-// as they are, and so do the cards of held calls, which are immutable.
+// Forget takes the content of one operation, of all that touched a path or what lies
+// below it, or of one held call, out of the store and the journal, as for a secret that
+// leaked into them: pre-images, snapshots, diffs, stored calls and cards, long output, and
+// the replies of reads that were kept for their request ids. Their credentials end, calls
+// that wait are withdrawn; that they happened stays on record. Files of the workspace stay
+// as they are.
 func (e *Engine) Forget(ctx context.Context, by op.Caller, root, what string) (Forgotten, error) {
-	out := Forgotten{Operations: []op.ID{}}
+	out := Forgotten{Operations: []op.ID{}, Approvals: []op.ID{}}
 	if !by.Role.Includes(op.Operator) {
 		return out, op.Fail(op.Forbidden, "only an operator can make the daemon forget").Do("ask the operator")
 	}
-	list, err := e.toForget(ctx, by, root, what)
+	list, cards, err := e.toForget(ctx, by, root, what)
 	if err != nil {
 		return out, err
+	}
+	for _, a := range cards {
+		if a.State == journal.Executing {
+			return out, op.Fail(op.BusyWriter, "an approved call that showed this is being executed").Do("try again when it has ended; nothing was forgotten yet")
+		}
 	}
 	for _, o := range list {
 		w := e.byKey(o.Root)
@@ -250,11 +257,15 @@ func (e *Engine) Forget(ctx context.Context, by op.Caller, root, what string) (F
 		if err := e.dropKept(w, o); err != nil {
 			return out, err
 		}
-		if err := e.jrn.ForgetContent(ctx, o.ID); err != nil {
+		if err := e.jrn.ForgetContent(ctx, o.ID, bareReply); err != nil {
 			return out, err
 		}
 		out.Operations = append(out.Operations, o.ID)
+		e.forgetRun(o.Reply)
 		e.log.Append(audit.Record{Kind: audit.Forget, Agent: by.Name, OperationID: o.ID, Outcome: "forgotten"})
+	}
+	if err := e.forgetCards(ctx, by, cards, &out); err != nil {
+		return out, err
 	}
 	if _, err := e.jrn.Forget(ctx, e.cfg.Now()); err != nil {
 		return out, err
@@ -284,33 +295,40 @@ func (e *Engine) dropKept(w *Workspace, o journal.Operation) error {
 }
 
 // toForget finds the operations that are meant, and those that share what they keep: an
-// undo holds what it undid.
-func (e *Engine) toForget(ctx context.Context, by op.Caller, root, what string) ([]journal.Operation, error) {
+// undo holds what it undid. With them go the held calls that showed it.
+func (e *Engine) toForget(ctx context.Context, by op.Caller, root, what string) ([]journal.Operation, []journal.Approval, error) {
 	var start []journal.Operation
+	var at op.Path
+	row, bad := e.jrn.Approval(ctx, op.ID(what))
 	o, err := e.jrn.Operation(ctx, op.ID(what))
 	switch {
 	case err == nil:
 		start = append(start, o)
 		root = o.Root
 	case op.AsError(err).Code != op.NotFound:
-		return nil, err
+		return nil, nil, err
+	case bad == nil:
+		if root = row.Root; row.Operation != "" {
+			if o, err := e.jrn.Operation(ctx, row.Operation); err == nil {
+				start = append(start, o)
+			}
+		}
 	default:
 		w, err := e.workspace(by, root)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		at, err := w.Root.Clean(what)
-		if err != nil {
-			return nil, err
+		if at, err = w.Root.Clean(what); err != nil {
+			return nil, nil, err
 		}
 		if start, err = e.jrn.Operations(ctx, journal.Filter{Root: w.Key, Path: string(at)}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		root = w.Key
 	}
 	all, err := e.jrn.Operations(ctx, journal.Filter{Root: root})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slots, ids, out := map[string]bool{}, map[op.ID]bool{}, []journal.Operation(nil)
 	take := func(o journal.Operation) {
@@ -341,8 +359,13 @@ func (e *Engine) toForget(ctx context.Context, by op.Caller, root, what string) 
 		}
 		grew = len(out) > before
 	}
-	if len(out) == 0 {
-		return nil, op.Fail(op.NotFound, "no operation has this id or touched this path").Do("holdpoint log lists operations")
+	named := map[op.ID]journal.Operation{}
+	for _, o := range out {
+		named[o.ID] = o
 	}
-	return out, nil
+	cards, err := e.cardsToForget(ctx, root, what, at, named)
+	if err == nil && len(out)+len(cards) == 0 {
+		err = op.Fail(op.NotFound, "no operation has this id, and none touched this path, nor does a card show it").Do("holdpoint log lists operations, holdpoint review list --state all cards")
+	}
+	return out, cards, err
 }

@@ -27,6 +27,7 @@ func (e *Engine) judge(ctx context.Context, c *call, use bool) (op.Decision, err
 			return op.Decision{}, err
 		}
 		d := decision.Judge(c.terms, c.profile, c.facts, env)
+		c.basis.Request, c.basis.Profile, c.basis.Facts, c.basis.Environment = c.terms, c.profile, c.facts, env
 		if !use || d.GrantID == "" || d.Verdict != op.Auto {
 			return d, nil
 		}
@@ -43,18 +44,27 @@ func (e *Engine) judge(ctx context.Context, c *call, use bool) (op.Decision, err
 // for the calling token, which is no part of the call either.
 func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.Environment, error) {
 	env := op.Environment{CallerRole: c.by.Role, WorkflowID: c.by.Workflow, ClearanceFloor: 1, YoloAllowed: e.cfg.AllowYolo, ProcessApprovalDisabled: e.cfg.Process.ApprovalDisabled}
-	if f, ok := e.cfg.Floors[c.req.Op]; ok {
+	if p := c.process; p != nil && p.typed != nil {
+		env.SessionReleased = p.typed.WholeSession
+	}
+	if f, ok := e.settings().Floors[c.req.Op]; ok {
 		env.ClearanceFloor = f
 	}
+	env.ClearanceFloor = max(env.ClearanceFloor, c.tight.Floors[string(c.req.Op)])
 	if e.trust != nil {
-		env.Trusted = e.trust.Current().For(c.by.Workflow, c.ws.Key, c.ws.Root.Dir(), c.terms.Op, c.facts.Targets, c.destructiveParts())
+		set := e.trust.Current()
+		env.Trusted = set.For(c.by.Workflow, c.ws.Key, c.ws.Root.Dir(), c.terms.Op, c.facts.Targets, c.destructiveParts())
+		// An entry that picks its files lifts its own cleanup alone, and nothing else lifts that.
+		env.Trusted = slices.DeleteFunc(env.Trusted, func(p op.TrustedPolicy) bool { return p.ID != c.entry && (c.entry != "" || set.Selects(p.ID)) })
 	}
 	rules, err := e.known.rulesFor(c.by.Token, func() ([]journal.Rule, error) { return e.jrn.RulesFor(ctx, c.by.Token) })
 	if err != nil {
 		return env, err
 	}
 	now := e.cfg.Now()
-	c.profile.Mode = modeFor(e.profile(c.by).Mode, rules, c, now)
+	base := c.static.Mode
+	c.profile.Mode = modeFor(base, rules, c, now)
+	c.basis = &basis{BaseMode: base, Rules: liveRules(rules, c.ws.Key, now)}
 	identity := e.identity(c)
 	for _, r := range rules {
 		switch {
@@ -227,6 +237,10 @@ func (e *Engine) SetMode(ctx context.Context, by op.Caller, s RuleSpec) (journal
 	if err != nil {
 		return r, err
 	}
+	before, err := e.modeBefore(ctx, old, r)
+	if err != nil {
+		return r, err
+	}
 	for _, o := range old {
 		if o.Kind == journal.ModeRule && o.Session == r.Session && o.Root == r.Root {
 			if _, err := e.revoke(ctx, o.ID, by.Name); err != nil {
@@ -234,7 +248,12 @@ func (e *Engine) SetMode(ctx context.Context, by op.Caller, s RuleSpec) (journal
 			}
 		}
 	}
-	return r, e.keepRule(ctx, r, "mode.changed")
+	defer e.known.forget()
+	if err := e.jrn.AddRule(ctx, r); err != nil {
+		return r, err
+	}
+	e.tellMode(r, before, r.Mode, r.By)
+	return r, nil
 }
 
 // ruleFor starts a rule: only people make them, and each is for one token.
@@ -248,7 +267,7 @@ func (e *Engine) ruleFor(ctx context.Context, by op.Caller, s RuleSpec) (journal
 			return r, op.Fail(op.BadRequest, field+" must be at most 64 of A-Z a-z 0-9 . _ : -").In(field)
 		}
 	}
-	if s.Root != "" {
+	if s.Root != "" || len(by.Roots) > 0 { // a reviewer of some roots makes no rule for all
 		w, err := e.workspace(by, s.Root)
 		if err != nil {
 			return r, err
@@ -320,56 +339,25 @@ func (e *Engine) RevokeRule(ctx context.Context, by op.Caller, id op.ID) (journa
 	if err != nil {
 		return r, err
 	}
-	event := map[string]string{journal.GrantRule: "grant.revoked", journal.ModeRule: "mode.changed", journal.RememberedRule: "rule.revoked", journal.ProfileRule: "mode.changed"}[r.Kind]
-	e.tell(event, r)
+	if r.Kind == journal.ModeRule {
+		rules, err := e.jrn.RulesFor(ctx, r.Token)
+		if err != nil {
+			return r, err
+		}
+		now, err := e.modeBefore(ctx, rules, r)
+		if errors.Is(err, op.NotFound) { // its token ended before it did
+			err = nil
+		}
+		e.tellMode(r, r.Mode, now, by.Name)
+		return r, err
+	}
+	e.tell(map[string]string{journal.GrantRule: "grant.revoked", journal.RememberedRule: "rule.revoked", journal.ProfileRule: "mode.changed"}[r.Kind], r)
 	return r, nil
 }
 
 func (e *Engine) revoke(ctx context.Context, id op.ID, by string) (journal.Rule, error) {
 	defer e.known.forget()
 	return e.jrn.RevokeRule(ctx, id, by)
-}
-
-// remembering makes the rule that an answer asked for: exactly this identity, for the one
-// who asked, in this root.
-func (e *Engine) remembering(ctx context.Context, by op.Caller, row journal.Approval) error {
-	return e.keepRule(ctx, journal.Rule{ID: e.jrn.NewID("ru_"), Kind: journal.RememberedRule, Root: row.Root, Token: row.Token, Agent: row.Agent,
-		Identity: row.Identity, By: by.Name, Created: e.cfg.Now().UTC()}, "rule.added")
-}
-
-// Reach is what a remembered rule for a row would have covered so far.
-type Reach struct {
-	Identity string         `json:"identity"`
-	Covered  int            `json:"covered"`  // logged requests of this identity
-	Rejected int            `json:"rejected"` // of those, how many a person turned down
-	States   map[string]int `json:"states"`
-	IDs      []op.ID        `json:"ids"`
-}
-
-// RuleReach replays a rule over the log before it is made: which requests it would have
-// let through, the rejected ones included.
-func (e *Engine) RuleReach(ctx context.Context, id op.ID) (Reach, error) {
-	row, err := e.jrn.Approval(ctx, id)
-	if err != nil {
-		return Reach{}, err
-	}
-	rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{Root: row.Root, Token: row.Token})
-	if err != nil {
-		return Reach{}, err
-	}
-	r := Reach{Identity: row.Identity, States: map[string]int{}}
-	for _, o := range rows {
-		if o.Identity != row.Identity || o.Decision.OneShot {
-			continue
-		}
-		r.Covered++
-		r.States[o.State]++
-		if o.State == journal.Rejected {
-			r.Rejected++
-		}
-		r.IDs = append(r.IDs, o.ID)
-	}
-	return r, nil
 }
 
 // endSessions takes back what was for one run of the daemon only: modes, and grants of a

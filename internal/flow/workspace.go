@@ -21,7 +21,7 @@ type Workspace struct {
 	Key      string // names it on the wire; a digest, never a path
 	Root     *rooted.Root
 	Store    *rooted.Store
-	StoreAt  string // beside, state or in-root
+	StoreAt  string // beside, state, in-root or copied
 	operator []string
 	excludes []string
 
@@ -29,6 +29,10 @@ type Workspace struct {
 	set      *protected.Set
 	setFrom  rooted.Info // of the workspace's own pattern file, when set was made
 	Warnings []op.Warning
+
+	tight         tight // of the workspace's own file; guarded by mu, as are the next two
+	tightFrom     rooted.Info
+	tightWarnings []op.Warning
 }
 
 // RootSpec is a root as the operator named it.
@@ -53,7 +57,7 @@ func (e *Engine) AddRoot(ctx context.Context, spec RootSpec) (*Workspace, error)
 	if err != nil {
 		return nil, err
 	}
-	w := &Workspace{Name: spec.Name, Root: root, Key: RootKey(e.cfg.MachineID, root.Dir()), operator: e.cfg.Protected, excludes: e.cfg.Excludes}
+	w := &Workspace{Name: spec.Name, Root: root, Key: RootKey(e.cfg.MachineID, root.Dir()), operator: e.settings().Protected, excludes: e.cfg.Excludes}
 	w.Root.Hide(storeName)
 	if w.Name == "" {
 		w.Name = filepath.Base(root.Dir())
@@ -116,8 +120,8 @@ func (e *Engine) admit(w *Workspace, spec RootSpec) error {
 }
 
 // place opens the store where a rename can reach it: in the state directory when that is
-// on the root's mount, else in a folder of its own beside the root; inside the root only
-// when the operator says so.
+// on the root's mount, else in a folder of its own beside the root; where neither is, the
+// state directory holds copies. Inside the root only when the operator says so.
 func (e *Engine) place(w *Workspace) error {
 	dir := w.Root.Dir()
 	places := []struct{ at, dir string }{
@@ -138,8 +142,14 @@ func (e *Engine) place(w *Workspace) error {
 			return err
 		}
 	}
-	return op.Fail(op.CrossDevice, "neither the state directory nor the folder beside the root is on the root's filesystem").In("root").
-		Do(`put the state on that filesystem with --state, or set store = "in-root" in the configuration; a store of copies is not built yet`).Because(err)
+	if e.cfg.Store == "in-root" {
+		return op.Fail(op.CrossDevice, "the folder in the root is not on the root's filesystem").In("root").Because(err)
+	}
+	if w.Store, err = rooted.OpenCopies(places[0].dir, w.Root); err != nil {
+		return err
+	}
+	w.StoreAt = "copied"
+	return nil
 }
 
 func (w *Workspace) close() {

@@ -19,6 +19,9 @@ func (j *Journal) step(ctx context.Context, id op.ID, next func(*Approval) error
 		if out, err = approvalOf(r); err != nil {
 			return err
 		}
+		if err := t.fill(&out); err != nil {
+			return err
+		}
 		a := out
 		if err := next(&a); err != nil {
 			return err
@@ -179,6 +182,9 @@ func (j *Journal) Expire(ctx context.Context, now time.Time) ([]Approval, error)
 			}
 			if a.State != Pending { // answered since
 				continue
+			}
+			if err := t.fill(&a); err != nil {
+				return err
 			}
 			a.State, a.Changed = Expired, now
 			if a.OnTimeout == AutoDeny {

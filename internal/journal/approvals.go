@@ -51,11 +51,11 @@ type Approval struct {
 	RequestID   string // may be empty
 	Root        string
 	Op          op.Name
-	Request     []byte // the merged call, canonical JSON
+	Request     []byte // the merged call, canonical JSON; nil when it was forgotten
 	CallDigest  string
 	Identity    string
 	Pins        []op.Pin
-	Card        []byte // JSON
+	Card        []byte // JSON; nil when it was forgotten
 	ShownDigest string
 	Decision    op.Decision
 	Intent      string
@@ -68,10 +68,14 @@ type Approval struct {
 	Reply       []byte
 	Changed     time.Time
 	Seq         int64 // set by AddApproval
+	Forgotten   bool  // the stored call and the card are gone for good
 
 	// For the outbox, in the same transaction; not part of the row.
 	AuditKey  string // the id when empty
 	AuditLine []byte // may be nil
+
+	// What the decision was made from, kept beside the row in the same transaction. See Basis.
+	Basis []byte
 }
 
 // Answer is what a person said. On a pending row that takes more than one approval Answer
@@ -93,6 +97,7 @@ func (a Approval) Due(now time.Time) bool {
 	return !a.Deadline.IsZero() && a.OnTimeout != Pause && now.After(a.Deadline)
 }
 
+// terms are what the row has, with the sums of the content in place of it.
 func (a Approval) terms() []any {
 	return []any{string(a.ID), nanos(a.Created), nanos(a.Deadline), a.OnTimeout, string(a.Token), a.Agent, a.Workflow, a.Session, a.Stage,
 		a.Execution, a.RequestID, a.Root, string(a.Op), full(a.Request), a.CallDigest, a.Identity, asJSON(a.Pins), full(a.Card),
@@ -137,7 +142,9 @@ func (j *Journal) AddApproval(ctx context.Context, a Approval) error {
 		a.Created = now
 	}
 	a.State, a.Answer, a.Operation, a.CancelledBy, a.Reply, a.Changed = Pending, nil, "", "", nil, now
-	terms, state := a.terms(), a.state()
+	parted := a
+	parted.Request, parted.Card = j.sums(a)
+	terms, state := parted.terms(), a.state()
 	return j.write(ctx, durable, func(t *tx) error {
 		if a.RequestID != "" {
 			if _, err := t.stateOf(ledger, receiptName(a.Token, a.RequestID)); err == nil {
@@ -149,7 +156,14 @@ func (j *Journal) AddApproval(ctx context.Context, a Approval) error {
 				return err
 			}
 		}
-		if _, err := t.insert(approvals, terms, state); err != nil {
+		seq, err := t.insert(approvals, terms, state)
+		if err != nil {
+			return err
+		}
+		if err := t.keepContent(seq, a); err != nil {
+			return err
+		}
+		if err := t.keepBasis(a.ID, a.Basis); err != nil {
 			return err
 		}
 		return t.audit(a.AuditKey, a.ID, a.AuditLine)
@@ -162,7 +176,11 @@ func (j *Journal) Approval(ctx context.Context, id op.ID) (Approval, error) {
 	if err != nil {
 		return Approval{}, err
 	}
-	return approvalOf(r)
+	a, err := approvalOf(r)
+	if err == nil {
+		err = j.readError(approvals, j.fill(j.read.content, &a))
+	}
+	return a, err
 }
 
 // ApprovalFilter picks rows. Zero fields pick all.
@@ -203,6 +221,9 @@ func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, 
 	out := make([]Approval, 0, len(rows))
 	for _, r := range rows {
 		a, bad := approvalOf(r)
+		if bad == nil {
+			bad = j.readError(approvals, j.fill(j.read.content, &a))
+		}
 		if bad != nil {
 			err = bad
 			continue

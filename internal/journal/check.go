@@ -30,7 +30,7 @@ func (j *Journal) Check(ctx context.Context) ([]string, error) {
 			return bad, err
 		}
 	}
-	for _, check := range []func(context.Context) ([]string, error){j.checkDiffs, j.checkMeta, j.checkBlobs} {
+	for _, check := range []func(context.Context) ([]string, error){j.checkDiffs, j.checkBases, j.checkContents, j.checkMeta, j.checkBlobs} {
 		lines, err := check(ctx)
 		if bad = append(bad, lines...); err != nil {
 			return bad, err

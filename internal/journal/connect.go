@@ -11,6 +11,9 @@ import (
 type statements struct {
 	byName   [len(tables)]*sql.Stmt
 	diff     *sql.Stmt
+	basis    *sql.Stmt
+	slot     *sql.Stmt
+	content  *sql.Stmt
 	bySecret *sql.Stmt
 }
 
@@ -21,6 +24,9 @@ func prepareReads(ctx context.Context, db *sql.DB) (*statements, error) {
 		p.add(&s.byName[i], t.selectSQL("WHERE "+t.terms[0].name+" = ?"))
 	}
 	p.add(&s.diff, "SELECT diff, digest FROM diffs WHERE seq = ?")
+	p.add(&s.basis, "SELECT basis, digest FROM bases WHERE name = ?")
+	p.add(&s.slot, namedSlotSQL)
+	p.add(&s.content, contentSQL)
 	p.add(&s.bySecret, tokens.selectSQL("WHERE secret = ?"))
 	return s, p.err
 }
@@ -29,7 +35,7 @@ func (s *statements) close() {
 	if s == nil {
 		return
 	}
-	for _, st := range append(s.byName[:], s.diff, s.bySecret) {
+	for _, st := range append(s.byName[:], s.diff, s.basis, s.slot, s.content, s.bySecret) {
 		if st != nil {
 			st.Close()
 		}
@@ -81,7 +87,11 @@ func (w *writer) prepare(ctx context.Context) error {
 		}
 	}
 	p.add(&w.addPath, "INSERT INTO op_paths (path, seq) VALUES (?, ?) ON CONFLICT DO NOTHING") // one operation may touch a path twice
+	p.add(&w.addSlot, "INSERT INTO op_slots (slot, seq) VALUES (?, ?) ON CONFLICT DO NOTHING")
 	p.add(&w.addDiff, "INSERT INTO diffs (seq, diff, digest) VALUES (?, ?, ?)")
+	p.add(&w.addBasis, "INSERT INTO bases (name, basis, digest) VALUES (?, ?, ?)")
+	p.add(&w.addContent, addContentSQL)
+	p.add(&w.content, contentSQL)
 	p.add(&w.addLine, "INSERT INTO outbox (name, seq, line) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET line = excluded.line")
 	p.add(&w.dropLine, "DELETE FROM outbox WHERE name = ?")
 	p.add(&w.setMeta, setMetaSQL)
@@ -111,7 +121,7 @@ func (w *writer) close() error {
 		}
 		return w.db.Close()
 	}
-	for _, s := range []*sql.Stmt{w.begin, w.commit, w.rollback, w.save, w.release, w.back, w.addPath, w.addDiff, w.addLine, w.dropLine, w.setMeta, w.dropReceipt} {
+	for _, s := range []*sql.Stmt{w.begin, w.commit, w.rollback, w.save, w.release, w.back, w.addPath, w.addSlot, w.addDiff, w.addBasis, w.addContent, w.content, w.addLine, w.dropLine, w.setMeta, w.dropReceipt} {
 		if s != nil {
 			s.Close()
 		}

@@ -113,7 +113,7 @@ func (f *files) mark() (string, error) {
 	var identity string
 	n, _ := fmt.Sscanf(string(text), markText, &version, &identity)
 	switch {
-	case n >= 1 && version != schemaVersion:
+	case n >= 1 && (version < 1 || version > schemaVersion):
 		return "", otherSchema(version)
 	case n != 2:
 		return "", op.Fail(op.StateCorrupt, "the mark file of the state is damaged").Do("put it back, or move the directory away to begin anew")
@@ -206,7 +206,7 @@ func (f *files) checkDatabase(existed bool) error {
 	case err != nil || !strings.HasPrefix(string(head), "SQLite format 3\x00"):
 		return op.Fail(op.StateCorrupt, "the database of the state does not begin like one").Do("put " + dataName + " back")
 	}
-	if v := int(uint32(head[60])<<24 | uint32(head[61])<<16 | uint32(head[62])<<8 | uint32(head[63])); v != schemaVersion && (existed || v != 0) {
+	if v := int(uint32(head[60])<<24 | uint32(head[61])<<16 | uint32(head[62])<<8 | uint32(head[63])); (v < 1 || v > schemaVersion) && (existed || v != 0) {
 		return otherSchema(v)
 	}
 	return nil
@@ -241,7 +241,7 @@ func unsafePlace(path, why string) *op.Error {
 }
 
 func otherSchema(v int) *op.Error {
-	return op.Fail(op.StateUnsafe, fmt.Sprintf("the state has schema %d and this program knows schema %d; nothing was touched", v, schemaVersion)).
+	return op.Fail(op.StateUnsafe, fmt.Sprintf("the state has schema %d and this program knows schemas up to %d; nothing was touched", v, schemaVersion)).
 		Do("use the program that wrote it, or another state directory")
 }
 

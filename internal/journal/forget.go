@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"holdpoint/op"
 )
@@ -14,8 +15,9 @@ const forgotten = "forgotten"
 func (o Operation) Forgotten() bool { return o.Dropped && o.Why == forgotten }
 
 // ForgetContent ends what the journal keeps of an operation's content: its diff. The row
-// stays, and says so. DURABLE. What the store keeps is the caller's to drop first.
-func (j *Journal) ForgetContent(ctx context.Context, id op.ID) error {
+// stays, and says so; what reply makes of the kept reply takes its place (nil keeps it).
+// DURABLE. What the store keeps is the caller's to drop first.
+func (j *Journal) ForgetContent(ctx context.Context, id op.ID, reply func([]byte) []byte) error {
 	return j.write(ctx, durable, func(t *tx) error {
 		o, r, err := t.operationState(id)
 		if err != nil {
@@ -29,22 +31,35 @@ func (j *Journal) ForgetContent(ctx context.Context, id op.ID) error {
 				return t.wrong(err)
 			}
 		}
-		o.Dropped, o.Why = true, forgotten
+		if o.Dropped, o.Why = true, forgotten; reply != nil && len(o.Reply) > 0 {
+			o.Reply = reply(o.Reply)
+		}
 		return t.turn(operations, r, o.state())
 	})
 }
 
-// Scrub folds the log into the database and cuts it off, so that what ForgetContent
-// overwrote there is not left in the log. The file system may keep freed blocks.
+// Scrub writes the database anew, without the bytes of rows that were changed or moved,
+// folds the log into it and cuts the log off, so that what was forgotten is in neither.
+// It takes as long as the database is big. The file system may keep freed blocks.
 func (j *Journal) Scrub(ctx context.Context) error {
 	j.w.turn.Lock()
 	defer j.w.turn.Unlock()
 	if j.w.closed {
 		return op.Fail(op.NotReady, "the journal is closed")
 	}
-	_, err := j.w.conn.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	if err != nil {
+	if _, err := j.w.conn.ExecContext(ctx, "VACUUM"); err != nil {
 		return ioError("scrub the database", err)
 	}
-	return nil
+	// A reader that is on its way keeps the log; it is soon done.
+	for range 20 {
+		var busy, pages, folded int
+		if err := j.w.conn.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &folded); err != nil {
+			return ioError("scrub the database", err)
+		}
+		if busy == 0 {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return op.Fail(op.NotReady, "the log of the database is being read, and may still hold what was forgotten").Do("do the same once more")
 }

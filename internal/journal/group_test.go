@@ -84,7 +84,7 @@ func TestForgetContent(t *testing.T) {
 	if err := j.Begin(ctx, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.ForgetContent(ctx, o.ID); op.AsError(err).Code != op.BusyWriter {
+	if err := j.ForgetContent(ctx, o.ID, nil); op.AsError(err).Code != op.BusyWriter {
 		t.Fatalf("while it runs: got %v", err)
 	}
 	if err := j.Commit(ctx, o.ID, nil, ""); err != nil {
@@ -105,7 +105,7 @@ func TestForgetContent(t *testing.T) {
 	if !found() {
 		t.Fatal("nothing to forget: the test shows nothing")
 	}
-	if err := j.ForgetContent(ctx, o.ID); err != nil {
+	if err := j.ForgetContent(ctx, o.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Scrub(ctx); err != nil {

@@ -146,7 +146,11 @@ func TestTermsKeep(t *testing.T) {
 			{"RevokeRule", func() error { _, err := j.RevokeRule(ctx, "ru_1", "p"); return err }},
 			{"PutReceipt", func() error { return j.PutReceipt(ctx, Receipt{Token: "tk_1", RequestID: "r20", Reply: []byte("x")}) }},
 			{"Forget", func() error { _, err := j.Forget(ctx, time.Now().Add(time.Hour)); return err }},
-			{"ForgetContent", func() error { return j.ForgetContent(ctx, lost.ID) }},
+			{"ForgetContent", func() error { return j.ForgetContent(ctx, lost.ID, nil) }},
+			{"ForgetApproval", func() error {
+				_, err := j.ForgetApproval(ctx, other.ID, "p", func(b []byte) []byte { return b })
+				return err
+			}},
 			{"Scrub", func() error { return j.Scrub(ctx) }},
 			{"SetMeta", func() error { return j.SetMeta(ctx, "k", "v") }},
 			{"PutAudit", func() error { return j.PutAudit(ctx, "k", []byte("line")) }},
@@ -161,7 +165,7 @@ func TestTermsKeep(t *testing.T) {
 				return err
 			}},
 		}
-		reading := strings.Fields("Approval Approvals CountApprovals Blob Blobs HasBlob Dir Expired Key Meta NewID Notes Operation Operations CountApprovals Rules RulesFor Outbox Receipt TokenBySecret Tokens Unsettled")
+		reading := strings.Fields("Approval Approvals CountApprovals Blob Blobs HasBlob Dir Expired Key Meta NewID Notes Operation Operations CountApprovals Rules RulesFor Outbox Receipt TokenBySecret Tokens Unsettled Basis EachApproval EachOperation NamesSlot")
 		known := append([]string{"Close"}, reading...) // reads are called by the comparison or cannot write: their connections are query_only
 		for _, c := range calls {
 			known = append(known, c.method)

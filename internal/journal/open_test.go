@@ -206,8 +206,8 @@ func TestOpenFindsWhatIsGone(t *testing.T) {
 		{"mark damaged", op.StateCorrupt, "mark", write(markName, "what")},
 		{"mark cut", op.StateCorrupt, "mark", write(markName, "holdpoint state, schema 1, identity ")},
 		{"mark empty", op.StateCorrupt, "mark", write(markName, "")},
-		{"mark of a newer program", op.StateUnsafe, "schema 2", write(markName, "holdpoint state, schema 2, identity x\n")},
-		{"database of a newer program", op.StateUnsafe, "schema 2", patch(60, 0, 0, 0, 2)},
+		{"mark of a newer program", op.StateUnsafe, "schema 900", write(markName, "holdpoint state, schema 900, identity x\n")},
+		{"database of a newer program", op.StateUnsafe, "schema 200", patch(60, 0, 0, 0, 200)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(base, strings.ReplaceAll(c.name, " ", "-"))

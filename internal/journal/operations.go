@@ -59,6 +59,10 @@ type Operation struct {
 	// For the outbox, in the same transaction; not part of the row.
 	AuditKey  string // the id when empty
 	AuditLine []byte // may be nil
+
+	// What the decision was made from, kept beside the row in the same transaction; nil
+	// when an approval has it. See Basis.
+	Basis []byte
 }
 
 // TakesBack lists the operations that this one takes back.
@@ -160,6 +164,9 @@ func (j *Journal) Begin(ctx context.Context, o Operation) error {
 				return err
 			}
 		}
+		if err := t.keepBasis(o.ID, o.Basis); err != nil {
+			return err
+		}
 		return t.audit(o.AuditKey, o.ID, o.AuditLine)
 	})
 }
@@ -204,6 +211,14 @@ func (t *tx) addPaths(seq int64, steps []op.Step) error {
 				continue
 			}
 			if _, err := t.exec(t.w.addPath, string(p), seq); err != nil {
+				return err
+			}
+		}
+		for _, slot := range []string{s.Slot, s.Copy} {
+			if slot == "" {
+				continue
+			}
+			if _, err := t.exec(t.w.addSlot, slot, seq); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"holdpoint/op"
@@ -14,7 +15,7 @@ import (
 )
 
 const (
-	schemaVersion = 1
+	schemaVersion = 4
 	applicationID = 0x486f6c64 // "Hold", for programs that tell files apart
 )
 
@@ -65,10 +66,22 @@ CREATE TABLE outbox (name TEXT PRIMARY KEY, seq INTEGER NOT NULL, line BLOB NOT 
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB NOT NULL) STRICT, WITHOUT ROWID;
 `
 
-// schemaSQL makes everything. The triggers compare values and not only the columns that a
+// steps are what each version adds to the one before it: steps[0] makes schema 2 of
+// schema 1. A database of an older version gets the steps that it lacks when it is opened.
+// A step never changes once a program with it has run; what comes next is a further one.
+var steps = [schemaVersion - 1]string{basisSchema, slotSchema, contentSchema}
+
+// fills put into what a step made what the rows that are there already imply. A new
+// database has none.
+var fills = [schemaVersion - 1]string{"", slotFill, ""}
+
+// schemaSQL makes everything: the first schema and all steps.
+func schemaSQL() string { return firstSchema() + strings.Join(steps[:], "") }
+
+// firstSchema makes schema 1. The triggers compare values and not only the columns that a
 // statement names, so that no other spelling of a column gets by; REPLACE deletes the old
 // row, which fires the delete trigger because the writer sets recursive_triggers.
-func schemaSQL() string {
+func firstSchema() string {
 	var b strings.Builder
 	for _, t := range tables {
 		seq, name, end := "PRIMARY KEY", "NOT NULL UNIQUE", ""
@@ -80,12 +93,7 @@ func schemaSQL() string {
 			fmt.Fprintf(&b, ", %s %s NOT NULL", c.name, c.kind)
 		}
 		fmt.Fprintf(&b, ", mark BLOB NOT NULL) STRICT%s;\n", end)
-		var changed []string
-		for _, c := range append([]column{{"seq", number}, {"digest", bytes_}}, t.terms...) {
-			changed = append(changed, "OLD."+c.name+" IS NOT NEW."+c.name)
-		}
-		fmt.Fprintf(&b, "CREATE TRIGGER %s_terms BEFORE UPDATE ON %[1]s WHEN %s BEGIN SELECT RAISE(ABORT, 'the terms of %s never change'); END;\n",
-			t.name, strings.Join(changed, " OR "), t.what)
+		b.WriteString(t.termsTrigger())
 		if t.kept {
 			fmt.Fprintf(&b, "CREATE TRIGGER %s_kept BEFORE DELETE ON %[1]s BEGIN SELECT RAISE(ABORT, 'no %s is ever deleted'); END;\n", t.name, t.what)
 		}
@@ -93,6 +101,15 @@ func schemaSQL() string {
 	}
 	b.WriteString(plainSchema)
 	return b.String()
+}
+
+func (t *table) termsTrigger() string {
+	var changed []string
+	for _, c := range append([]column{{"seq", number}, {"digest", bytes_}}, t.terms...) {
+		changed = append(changed, "OLD."+c.name+" IS NOT NEW."+c.name)
+	}
+	return fmt.Sprintf("CREATE TRIGGER %s_terms BEFORE UPDATE ON %[1]s WHEN %s BEGIN SELECT RAISE(ABORT, 'the terms of %s never change'); END;\n",
+		t.name, strings.Join(changed, " OR "), t.what)
 }
 
 // dataSource spells the database for the driver. The path is a URI part: a '?' or '%' in
@@ -135,11 +152,15 @@ func (j *Journal) prepareSchema(ctx context.Context, identity string) error {
 	if err := c.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
-	if version != 0 && version != schemaVersion {
+	if version < 0 || version > schemaVersion {
 		return otherSchema(version)
 	}
 	if version == 0 {
 		if err := j.makeSchema(ctx, identity); err != nil {
+			return err
+		}
+	} else if version < schemaVersion {
+		if err := j.takeSteps(ctx, version, identity); err != nil {
 			return err
 		}
 	}
@@ -182,6 +203,29 @@ func (j *Journal) makeSchema(ctx context.Context, identity string) error {
 	return j.files.sync(".")
 }
 
+// takeSteps brings a database of an older version to this one, in one transaction. Before
+// anything is written the tables must be the ones that the older version had.
+func (j *Journal) takeSteps(ctx context.Context, from int, identity string) error {
+	c := j.w.conn
+	if have, err := schemaOf(ctx, c); err != nil {
+		return err
+	} else if have != declared(firstSchema()+strings.Join(steps[:from-1], "")) {
+		return op.Fail(op.StateCorrupt, fmt.Sprintf("the database's tables or triggers are not the ones that schema %d has", from)).Do("put the database back that was there")
+	}
+	if _, err := c.ExecContext(ctx, "BEGIN IMMEDIATE; "+strings.Join(steps[from-1:], "")+strings.Join(fills[from-1:], "")); err != nil {
+		return err
+	}
+	if from < 4 {
+		if err := j.parted(ctx, c); err != nil {
+			return err // closing the connection takes all of it back
+		}
+	}
+	if _, err := c.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d; COMMIT; PRAGMA wal_checkpoint(TRUNCATE);", schemaVersion)); err != nil {
+		return err
+	}
+	return j.files.writeMark(identity)
+}
+
 // wholePages is the largest database (4 MiB) that Open checks as a whole; Check has no limit.
 const wholePages = 1024
 
@@ -213,7 +257,8 @@ type querier interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
 }
 
-// schemaOf reads back the statements that made the database, in order of making.
+// schemaOf reads back the statements that made the database, in the order of their text:
+// VACUUM and the steps make them in another order.
 func schemaOf(ctx context.Context, c querier) (string, error) {
 	found, err := c.QueryContext(ctx, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")
 	if err != nil {
@@ -228,6 +273,7 @@ func schemaOf(ctx context.Context, c querier) (string, error) {
 		}
 		all = append(all, s)
 	}
+	slices.Sort(all)
 	return strings.Join(all, "\n"), found.Err()
 }
 
@@ -240,6 +286,7 @@ func declared(script string) string {
 			all = append(all, strings.TrimSuffix(line, ";"))
 		}
 	}
+	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 

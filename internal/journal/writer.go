@@ -45,9 +45,9 @@ type writer struct {
 	log      *os.File
 	flushed  point
 
-	begin, commit, rollback, save, release, back              *sql.Stmt
-	insert, state, byName, turnTo                             [len(tables)]*sql.Stmt
-	addPath, addDiff, addLine, dropLine, setMeta, dropReceipt *sql.Stmt
+	begin, commit, rollback, save, release, back                                                      *sql.Stmt
+	insert, state, byName, turnTo                                                                     [len(tables)]*sql.Stmt
+	addContent, content, addPath, addSlot, addDiff, addBasis, addLine, dropLine, setMeta, dropReceipt *sql.Stmt
 }
 
 // point is how far the journal was at one commit.

@@ -20,6 +20,9 @@ func run(args []string, out, errs io.Writer) int {
 	verbose := flags.Bool("v", false, "list every id with its tests")
 	onlyOpen := flags.Bool("open", false, "list only the ids that are open or covered in part")
 	root := flags.String("root", ".", "the module's directory")
+	prove := flags.Int("prove", 0, "take out the guards of so many covered ids, and run their tests")
+	seed := flags.Uint64("seed", 0, "which ids (0: chosen and printed)")
+	only := flags.String("only", "", "prove exactly these ids, joined by commas")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -35,6 +38,8 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	faults := list.join(claims)
 	switch {
+	case *prove > 0 || *only != "":
+		return list.prove(*root, *prove, *seed, *only, out, errs)
 	case *onlyOpen:
 		list.printOpen(out)
 	case *verbose:

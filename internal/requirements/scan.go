@@ -18,6 +18,7 @@ type claim struct {
 	part bool
 	name string // of the test
 	at   string // file:line
+	test string // the function that runs it; empty for scripts and tables outside of one
 }
 
 var (
@@ -33,7 +34,7 @@ func parse(name, at string) (out []claim) {
 	m := head.FindString(name)
 	part := strings.Contains(m, "(part)")
 	for _, id := range ids.FindAllString(m, -1) {
-		out = append(out, claim{id, part, name, at})
+		out = append(out, claim{id: id, part: part, name: name, at: at})
 	}
 	return out
 }
@@ -90,7 +91,11 @@ func scanGo(path, rel string) (claims []claim, err error) {
 		}
 		name, err := strconv.Unquote(lit.Value)
 		if err == nil {
-			claims = append(claims, parse(name, rel+":"+strconv.Itoa(set.Position(lit.Pos()).Line))...)
+			found := parse(name, rel+":"+strconv.Itoa(set.Position(lit.Pos()).Line))
+			for i := range found {
+				found[i].test = within(file, lit.Pos())
+			}
+			claims = append(claims, found...)
 		}
 		return true
 	}
@@ -121,6 +126,16 @@ func scanGo(path, rel string) (claims []claim, err error) {
 		return true
 	})
 	return claims, nil
+}
+
+// within names the test function around a place in a file.
+func within(file *ast.File, at token.Pos) string {
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Pos() <= at && at < f.End() && strings.HasPrefix(f.Name.Name, "Test") {
+			return f.Name.Name
+		}
+	}
+	return ""
 }
 
 // scanScript takes the lines "# id: C12, C13" of a script's comment.

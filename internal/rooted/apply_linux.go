@@ -18,6 +18,7 @@ import (
 // of it stands; only where a foreign change makes that impossible the answer is
 // unknown_outcome, and Settle finds out later. Staged things stay in their slots then.
 func (h *Held) Apply(ctx context.Context) (Report, error) {
+	h.applied = true
 	err := h.forward(ctx)
 	if err == nil {
 		err = h.confirm(ctx)
@@ -30,6 +31,8 @@ func (h *Held) Apply(ctx context.Context) (Report, error) {
 		h.report.Weak = h.report.Weak || a.file >= 0 && !a.leased && a.step.Do != op.Move
 		h.s.forget(a.step.Slot) // from now on the slot is a pre-image, or empty
 	}
+	// All stands and is on disk. Should this fail, the next start moves on what is left.
+	h.report.Near = h.stow(ctx)
 	return h.report, nil
 }
 
@@ -202,6 +205,9 @@ func (h *Held) confirm(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := h.carry(ctx); err != nil {
+		return err
+	}
 	if !h.last.IsZero() && slices.ContainsFunc(h.acts, func(a *act) bool { return a.leased }) {
 		pause(settleTime - time.Since(h.last))
 	}
@@ -243,6 +249,12 @@ func (h *Held) syncNames() error {
 			err = add(h.s.fd, a.step.Path)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	if h.far != nil && len(dirs) > 0 { // the near folder may be new
+		c := h.far.copies
+		if err := errors.Join(add(c.top, nearTop), add(c.base, ".")); err != nil {
 			return err
 		}
 	}

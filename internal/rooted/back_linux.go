@@ -41,6 +41,7 @@ func (h *Held) backward(ctx context.Context, cause error) error {
 		a.done = false
 	}
 	h.dropCopies()
+	h.uncarry(ctx)
 	e := *op.AsError(cause)
 	if len(notes) > 0 {
 		e.Hint = strings.TrimSpace(e.Hint + " (" + strings.Join(notes, "; ") + ")")

@@ -37,6 +37,9 @@ func (t *settling) find(ctx context.Context, a *act) (outcome, error) {
 }
 
 func (t *settling) isOurs(n *Node, step op.Step) bool {
+	if n != nil && n.copied { // looked for where later steps took ours, and copied since
+		return true
+	}
 	return n != nil && step.Inode != 0 && (n.Info.Ino == step.Inode || t.remade[n.Path] && n.Info.Kind == op.Directory)
 }
 
@@ -57,8 +60,8 @@ func hasHash(ctx context.Context, n *Node, want op.State) (bool, error) {
 }
 
 func (t *settling) findSwap(ctx context.Context, a *act) (outcome, error) {
-	in, err := t.open(spot{a.step.Slot, "."})
-	if err != nil || t.isOurs(in, a.step) {
+	in, far, err := t.putAway(ctx, a)
+	if err != nil || !far && t.isOurs(in, a.step) {
 		closeNodes(in)
 		return unhappened, err
 	}
@@ -142,25 +145,32 @@ func (t *settling) foreignSwap(a *act, target *Node) (outcome, error) {
 }
 
 func (t *settling) findPlace(ctx context.Context, a *act) (outcome, error) {
-	in, err := t.open(spot{a.step.Slot, "."})
-	if err != nil || in != nil {
+	in, copied, err := t.putAway(ctx, a)
+	if err != nil || in != nil && !copied {
 		closeNodes(in)
 		return unhappened, err
 	}
+	closeNodes(in)
 	target, err := t.ours(a, a.step.Path)
 	if err != nil {
 		return unhappened, err
 	}
 	defer closeNodes(target)
+	if target == nil && t.keptFar(a) {
+		return unhappened, nil // somebody cleared the near folder
+	}
 	return t.ownAt(ctx, a, target)
 }
 
 func (t *settling) findTake(ctx context.Context, a *act) (outcome, error) {
-	in, err := t.open(spot{a.step.Slot, "."})
+	in, far, err := t.putAway(ctx, a)
 	if err != nil {
 		return unhappened, err
 	}
 	defer closeNodes(in)
+	if far {
+		return happened, nil // when it has to come back, it is at hand by then
+	}
 	if in == nil {
 		target, err := t.open(spot{path: a.step.Path})
 		defer closeNodes(target)

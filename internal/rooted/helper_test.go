@@ -51,11 +51,18 @@ func benchIn(t *testing.T, top string, o Options) *bench {
 	var err error
 	b.root, err = Open(b.ws, o)
 	must(t, err)
-	b.st, err = OpenStore(filepath.Join(top, "store"), b.root)
+	if os.Getenv(asCopies) != "" {
+		b.st, err = OpenCopies(filepath.Join(top, "store"), b.root)
+	} else {
+		b.st, err = OpenStore(filepath.Join(top, "store"), b.root)
+	}
 	must(t, err)
 	t.Cleanup(func() { _ = b.st.Close(); _ = b.root.Close() })
 	return b
 }
+
+// asCopies in the environment gives every bench a store of copies.
+const asCopies = "HOLDPOINT_TEST_COPIES"
 
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -12,12 +12,18 @@ import (
 // locks that keep them checkable. One goroutine uses it; Close gives everything back.
 type Held struct {
 	r      *Root
-	s      *Store
+	s      *Store // where renames reach
+	far    *Store // of copies, where what is kept goes; else nil
+	leave  func() // of far
 	o      HoldOptions
 	acts   []*act
 	unlock func()
 	last   time.Time // of the last rename that put a leased file away
 	report Report
+
+	applied     bool
+	copyEntries int // what far will have to copy
+	copyBytes   int64
 }
 
 // act is one step with what is held for it.
@@ -36,6 +42,8 @@ type act struct {
 	copied   bool // Hold made step.Copy
 	fresh    bool // what is staged was staged in this run, and is not the pre-image of another step
 	torn     bool // it stands empty after a crash: nobody's bytes are in it
+	fetched  bool // what is staged is a copy of what far keeps
+	carried  bool // far has a copy of what came out, or part of one
 	done     bool // the rename happened
 	came     Info // what came out
 	gone     removed
@@ -73,23 +81,41 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 	if err != nil {
 		return nil, err
 	}
-	h := &Held{r: r, s: s, o: o, unlock: unlock}
+	h := &Held{r: r, o: o, unlock: unlock}
+	if err := h.use(s); err != nil {
+		unlock()
+		return nil, err
+	}
 	for i, step := range steps {
 		h.acts = append(h.acts, newAct(step, i, standsOn(step, steps[:i])))
 	}
 	for i, a := range h.acts {
-		if a.later {
-			h.foresee(a, h.Steps()[:i])
-			continue
+		err := h.fetch(ctx, a)
+		if err == nil && !a.later {
+			err = h.prepare(ctx, a)
 		}
-		if err := h.prepare(ctx, a); err != nil {
+		if err != nil {
 			h.dropCopies()
 			h.Close()
 			return nil, fail(err, a.step.Path)
 		}
+		if a.later {
+			h.foresee(a, h.Steps()[:i])
+		}
 	}
 	h.guard("held")
 	return h, nil
+}
+
+// use works in a store; in one of copies, in its near folder.
+func (h *Held) use(s *Store) (err error) {
+	if h.leave, err = s.Enter(); err != nil {
+		return err
+	}
+	if h.s = s.Staging(); s.Copies() {
+		h.far = s
+	}
+	return nil
 }
 
 func newAct(step op.Step, i int, later bool) *act {
@@ -192,10 +218,14 @@ func (h *Held) Late(ctx context.Context) []Late {
 
 // Close gives leases, handles and locks back. Close it once.
 func (h *Held) Close() {
+	if !h.applied {
+		h.dropFetched()
+	}
 	for _, a := range h.acts {
 		a.close()
 	}
 	h.acts = nil
+	h.leave()
 	h.unlock()
 }
 
@@ -215,6 +245,7 @@ func (h *Held) dropCopies() {
 			_ = h.s.Drop(a.step.Copy)
 		}
 	}
+	h.dropFetched()
 }
 
 func (h *Held) guard(point string) {

@@ -170,7 +170,11 @@ func newGame(dir, manner, side string) (*game, error) {
 	if g.root, err = Open(filepath.Dir(g.file), Options{}); err != nil {
 		return nil, err
 	}
-	if g.st, err = OpenStore(filepath.Join(dir, "store"), g.root); err != nil {
+	open := OpenStore
+	if os.Getenv(asCopies) != "" {
+		open = OpenCopies
+	}
+	if g.st, err = open(filepath.Join(dir, "store"), g.root); err != nil {
 		return nil, err
 	}
 	g.writer = self("writer", manner, g.file)

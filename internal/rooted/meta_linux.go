@@ -44,6 +44,11 @@ func carry(fd int, like *Node) error {
 	if err != nil {
 		return fail(err, like.Path)
 	}
+	return carryAll(fd, src, want, like.Path)
+}
+
+// carryAll gives fd what src has besides its bytes and times, or names what is lost.
+func carryAll(fd, src int, want Info, p op.Path) error {
 	var lost []string
 	if err := own(fd, want); err != nil {
 		lost = append(lost, "owner")
@@ -57,13 +62,13 @@ func carry(fd int, like *Node) error {
 	}
 	got, _, err := lookAt(fd, "")
 	if err != nil {
-		return fail(err, like.Path)
+		return fail(err, p)
 	}
 	if got.Mode != want.Mode && !slices.Contains(lost, "mode") {
 		lost = append(lost, "mode "+want.ModeString())
 	}
 	if len(lost) > 0 {
-		return op.Fail(op.MetadataLoss, "a new version of the file would lose its "+strings.Join(lost, ", ")).At(like.Path).
+		return op.Fail(op.MetadataLoss, "a new version of the file would lose its "+strings.Join(lost, ", ")).At(p).
 			Do("let the file's owner make this change, or run the daemon as that user")
 	}
 	return nil
@@ -150,7 +155,7 @@ func carryFlags(fd, src int) bool {
 	}
 	have, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
 	if err != nil || (want^have)&carriedFlags == 0 {
-		return err == nil
+		return err == nil || want&carriedFlags == 0
 	}
 	return unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(have&^carriedFlags|want&carriedFlags)) == nil
 }

@@ -25,6 +25,7 @@ type Node struct {
 	hides        func(op.Path) bool // may be nil
 	parent, self int                // none where there is none
 	name         string             // of self in parent
+	copied       bool               // it is the copy of what stood there, in a store of copies
 }
 
 // Close gives the handles back.

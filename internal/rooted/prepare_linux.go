@@ -31,7 +31,7 @@ func (h *Held) prepare(ctx context.Context, a *act) (err error) {
 			return err
 		}
 		a.step.Inode = a.info.Ino
-		return nil
+		return h.fits(ctx, a)
 	case op.Move:
 		if err := h.standing(ctx, a, false); err != nil {
 			return err
@@ -58,7 +58,10 @@ func (h *Held) prepareSwap(ctx context.Context, a *act) error {
 	if err := h.staged(ctx, a); err != nil {
 		return err
 	}
-	a.step.Copy = "" // in an undo it named the copy of what is put back
+	a.step.Copy = ""  // in an undo it named the copy of what is put back
+	if h.far != nil { // its copy is independent in any case
+		return h.fits(ctx, a)
+	}
 	if a.leased {
 		return nil
 	}
@@ -160,10 +163,11 @@ func (h *Held) openFile(ctx context.Context, a *act, lend bool) (err error) {
 		case err == nil:
 			a.leased = true
 		case err == unix.EAGAIN:
-			e := op.Fail(op.BusyWriter, "another program has the file open for writing").At(a.step.Path).Do("close it there, or try again later")
-			e.Retry = "same"
-			return e
+			return noLease(err, a.step.Path)
 		}
+	}
+	if lend && h.far != nil && !a.leased {
+		return noLease(unix.ENOSYS, a.step.Path)
 	}
 	if err := h.compare(ctx, a); err != nil {
 		return err
@@ -257,7 +261,7 @@ func (h *Held) copyPreimage(ctx context.Context, a *act) error {
 func noCopy(err error, p op.Path) error {
 	e := op.AsError(err)
 	switch e.Code {
-	case op.NoSpace, op.Stale, op.Cancelled, op.MetadataLoss, op.PermissionDenied:
+	case op.NoSpace, op.Stale, op.Cancelled, op.MetadataLoss, op.PermissionDenied, op.BusyWriter, op.NotAvailable:
 		return e.At(p)
 	}
 	return op.Fail(op.BackupFailed, "no copy of the old content could be kept: "+e.Message).At(p).Because(err)

@@ -11,6 +11,7 @@ func (s *Store) probe() (f Features, err error) {
 		_ = s.Drop(one)
 		_ = s.Drop(two)
 	}()
+	_, _ = s.Drop(one), s.Drop(two) // of a probe that was interrupted
 	a, err := s.create(one, 0o600)
 	if err != nil {
 		return f, err

@@ -63,16 +63,23 @@ type Store struct{}
 // OpenStore answers unsupported_platform.
 func OpenStore(string, *Root) (*Store, error) { return nil, unsupported() }
 
-func (s *Store) Features() Features                              { return Features{} }
-func (s *Store) Close() error                                    { return unsupported() }
-func (s *Store) Node(string) (*Node, error)                      { return nil, unsupported() }
-func (s *Store) State(context.Context, string) (op.State, error) { return op.State{}, unsupported() }
-func (s *Store) Inode(string) (uint64, error)                    { return 0, unsupported() }
-func (s *Store) Open(string) (*os.File, error)                   { return nil, unsupported() }
-func (s *Store) Drop(string) error                               { return unsupported() }
-func (s *Store) Slots() ([]string, error)                        { return nil, unsupported() }
-func (s *Store) StageLink(string, string) (Staged, error)        { return Staged{}, unsupported() }
-func (s *Store) Verify(context.Context, op.Step) (*Late, error)  { return nil, unsupported() }
+// OpenCopies answers unsupported_platform.
+func OpenCopies(string, *Root) (*Store, error) { return nil, unsupported() }
+
+func (s *Store) Copies() bool                                     { return false }
+func (s *Store) Enter() (func(), error)                           { return func() {}, unsupported() }
+func (s *Store) Staging() *Store                                  { return s }
+func (s *Store) Reclaim(context.Context, func(string) bool) error { return unsupported() }
+func (s *Store) Features() Features                               { return Features{} }
+func (s *Store) Close() error                                     { return unsupported() }
+func (s *Store) Node(string) (*Node, error)                       { return nil, unsupported() }
+func (s *Store) State(context.Context, string) (op.State, error)  { return op.State{}, unsupported() }
+func (s *Store) Inode(string) (uint64, error)                     { return 0, unsupported() }
+func (s *Store) Open(string) (*os.File, error)                    { return nil, unsupported() }
+func (s *Store) Drop(string) error                                { return unsupported() }
+func (s *Store) Slots() ([]string, error)                         { return nil, unsupported() }
+func (s *Store) StageLink(string, string) (Staged, error)         { return Staged{}, unsupported() }
+func (s *Store) Verify(context.Context, op.Step) (*Late, error)   { return nil, unsupported() }
 func (s *Store) Stage(context.Context, string, io.Reader, Meta) (Staged, error) {
 	return Staged{}, unsupported()
 }

@@ -38,14 +38,22 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 	if err != nil {
 		return Settled{}, err
 	}
-	t := &settling{h: &Held{r: r, s: s, unlock: unlock}, steps: steps}
+	t := &settling{h: &Held{r: r, unlock: unlock}, steps: steps}
+	if err := t.h.use(s); err != nil {
+		unlock()
+		return Settled{}, err
+	}
 	defer t.h.Close()
 	was, all, err := t.survey(ctx)
 	if err != nil {
 		return Settled{}, err
 	}
 	if all {
-		return Settled{Done: true, Conflicts: t.conflicts}, t.finish(was)
+		if err := t.finish(was); err != nil {
+			return Settled{Done: true, Conflicts: t.conflicts}, err
+		}
+		t.stow(ctx)
+		return Settled{Done: true, Conflicts: t.conflicts}, nil
 	}
 	if err := t.takeBack(ctx, was); err != nil {
 		return Settled{}, err
@@ -93,6 +101,9 @@ func (t *settling) baseless(i int, was []outcome) bool {
 // left them.
 func (t *settling) takeBack(ctx context.Context, was []outcome) error {
 	t.acting, t.conflicts, t.remade = true, nil, map[op.Path]bool{}
+	if err := t.atHand(ctx); err != nil {
+		return fail(err, "")
+	}
 	for i := len(t.steps) - 1; i >= 0; i-- {
 		a := newAct(t.steps[i], i, false)
 		t.h.acts = append(t.h.acts, a) // Close gives its handles back
@@ -212,7 +223,10 @@ func (t *settling) open(at spot) (n *Node, err error) {
 		n, err = (&Node{Path: at.path.Parent(), in: t.h.r.in, self: pl.dir}).child(pl.name)
 		return orNothing(n, err)
 	}
-	if n, err = t.h.s.Node(at.slot); err != nil {
+	if n, err = t.h.s.Node(at.slot); errors.Is(err, op.NotFound) {
+		n, err = t.copyIn(at.slot)
+	}
+	if err != nil {
 		return orNothing(nil, err)
 	}
 	for _, name := range split(string(at.path)) {

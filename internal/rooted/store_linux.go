@@ -12,14 +12,15 @@ import (
 	"holdpoint/op"
 )
 
-// Store is a folder of our own on the same mount as the root. What is staged waits in it
-// and what was replaced or taken away stays in it, each under a slot, a short plain name
+// Store is a folder of our own on the same mount as the root, or on any mount for copies
+// (OpenCopies). What is staged waits in it and what was replaced or taken away stays in it, each under a slot, a short plain name
 // that the caller chooses. Nothing but Drop removes from it. Safe for concurrent use.
 type Store struct {
 	fd       int
 	in       opener
 	self     Info
 	features Features
+	copies   *copies // of a store of copies; else nil
 
 	mu    sync.Mutex
 	fresh map[string]Info // guarded by mu; staged in this run, by no step that stands
@@ -30,7 +31,7 @@ type Store struct {
 // is written into the workspace to find out: a rename of a name that does not exist is
 // refused for crossing mounts before it is refused for the name.
 func OpenStore(dir string, root *Root) (*Store, error) {
-	fd, err := openStoreDir(dir)
+	fd, made, err := openStoreDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -40,25 +41,28 @@ func OpenStore(dir string, root *Root) (*Store, error) {
 	}
 	if err != nil {
 		closeFD(fd)
+		if made {
+			_ = unix.Rmdir(dir) // it was of no use
+		}
 		return nil, fail(err, "")
 	}
 	return s, nil
 }
 
-func openStoreDir(dir string) (int, error) {
+func openStoreDir(dir string) (fd int, isNew bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return none, fail(err, "")
+		return none, false, fail(err, "")
 	}
 	made := unix.Mkdir(dir, 0o700)
 	if made != nil && made != unix.EEXIST {
-		return none, fail(made, "")
+		return none, false, fail(made, "")
 	}
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == unix.ELOOP || err == unix.ENOTDIR {
-		return none, op.Fail(op.StateUnsafe, "the store is not a directory of its own but a link or a file")
+		return none, false, op.Fail(op.StateUnsafe, "the store is not a directory of its own but a link or a file")
 	}
 	if err != nil {
-		return none, fail(err, "")
+		return none, false, fail(err, "")
 	}
 	if made == nil { // what was inherited from above must not widen it
 		_ = unix.Fchmod(fd, 0o700)
@@ -66,9 +70,9 @@ func openStoreDir(dir string) (int, error) {
 	// A default ACL would be stamped on everything staged here.
 	if err := unix.Fremovexattr(fd, aclDefault); err != nil && !noXattr(err) {
 		closeFD(fd)
-		return none, fail(err, "")
+		return none, false, fail(err, "")
 	}
-	return fd, nil
+	return fd, made == nil, nil
 }
 
 func (s *Store) check(root *Root) error {
@@ -76,8 +80,8 @@ func (s *Store) check(root *Root) error {
 	if s.self, _, err = lookAt(s.fd, ""); err != nil {
 		return err
 	}
-	if s.self.UID != uint32(os.Geteuid()) || s.self.Mode&0o077 != 0 {
-		return op.Fail(op.StateUnsafe, "the store must belong to the daemon's user and be closed to others").Do("chown it to that user and chmod it to 0700")
+	if err := s.private(); err != nil {
+		return err
 	}
 	return root.use(func(fd int) error {
 		err := rename(s.fd, "probe.absent", fd, ".", unix.RENAME_NOREPLACE)
@@ -86,6 +90,13 @@ func (s *Store) check(root *Root) error {
 		}
 		return nil
 	})
+}
+
+func (s *Store) private() error {
+	if s.self.UID != uint32(os.Geteuid()) || s.self.Mode&0o077 != 0 {
+		return op.Fail(op.StateUnsafe, "the store must belong to the daemon's user and be closed to others").Do("chown it to that user and chmod it to 0700")
+	}
+	return nil
 }
 
 // Features tells what was probed when the store was opened.

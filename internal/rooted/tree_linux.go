@@ -121,7 +121,7 @@ func (n *Node) Child(name string) (*Node, error) {
 
 // child opens one name that is known to be plain.
 func (n *Node) child(name string) (*Node, error) {
-	c := &Node{Path: n.Path.Join(name), in: n.in, hides: n.hides, parent: none, self: none, name: name}
+	c := &Node{Path: n.Path.Join(name), in: n.in, hides: n.hides, parent: none, self: none, name: name, copied: n.copied}
 	c.Asked = c.Path
 	var err error
 	if c.self, err = n.in.open(n.self, name, unix.O_PATH); err == nil {

@@ -100,6 +100,7 @@ type Report struct {
 	Weak bool      // some file could not be leased: a copy stands beside its pre-image
 	Kept []op.Path // directories that were to go and stay, being not empty or not there
 	Late []Late
+	Near error // why what was put away still lies inside the root, until the next start; a store of copies
 }
 
 // Late is a write of somebody else that landed in a file after it had left its name.

@@ -12,20 +12,22 @@ const stateWords = {
 
 function badge(text, kind, title) { return el('span', { class: 'badge ' + kind, title }, text); }
 
-function badges(card) {
+// badges mark what sets a card apart; brief leaves out what most cards of a list have.
+function badges(card, brief) {
   return [
     badge(visible(card.tier || '?') + (destroys(card) ? ' destructive' : ''), destroys(card) ? 'bad' : 'calm', 'the rank of this call, T0 to T4'),
-    card.mandatory ? badge('always asked', 'calm', 'no switch of the author lifts this') : null,
+    card.mandatory && !brief ? badge('always asked', 'calm', 'no switch of the author lifts this') : null,
     card.drifted ? badge('changed since', 'warn') : null,
     card.needs > 1 ? badge(((card.approved_by || []).length) + ' of ' + card.needs + ' approvals', 'warn') : null,
     card.state && card.state !== 'pending' ? badge(stateWords[card.state] || visible(card.state), 'calm') : null,
   ];
 }
 
-function timer(card) {
+// timer counts down to the end of a card's time; brief is for the list.
+function timer(card, brief) {
   if (card.state && card.state !== 'pending') return null;
-  if (!card.expires_at) return el('span', { class: 'left' }, 'waits without limit');
-  return el('span', { class: 'left', 'data-until': card.expires_at }, left(card.expires_at, Date.now()));
+  if (!card.expires_at) return brief ? null : el('span', { class: 'left' }, 'waits without limit');
+  return el('span', { class: 'left', 'data-until': card.expires_at, 'data-brief': brief }, left(card.expires_at, Date.now(), brief));
 }
 
 // listRow is a card in the list.
@@ -34,9 +36,9 @@ function listRow(card, chosen, onSelect) {
   return el('li', { id: 'row-' + card.id },
     el('input', { type: 'checkbox', 'aria-label': 'Select: ' + title, checked: chosen, onchange: (e) => onSelect(card.id, e.target.checked) }),
     el('a', { href: '#/approvals/' + encodeURIComponent(card.id), class: 'row' },
-      el('span', { class: 'title' }, marked(card.title)),
+      el('span', { class: 'top' }, el('span', { class: 'title' }, marked(card.title)), timer(card, true)),
       el('span', { class: 'line' }, marked((card.lines || [])[0] || '')),
-      el('span', { class: 'meta' }, badges(card), el('span', null, visible(card.agent)), card.root_name ? el('span', null, visible(card.root_name)) : null, timer(card))));
+      el('span', { class: 'meta' }, badges(card, true), el('span', null, visible([card.agent, card.root_name].filter(Boolean).join(' in '))))));
 }
 
 function linesOf(card) {
@@ -60,7 +62,7 @@ function facts(card) {
   const rows = [
     ['Runs on', [card.host, card.dir].filter(Boolean).join(':') + (card.root_name ? ' (' + card.root_name + ')' : '')],
     ['Operation', card.op], ['Asked by', [card.agent, card.workflow && 'workflow ' + card.workflow, card.session && 'session ' + card.session].filter(Boolean).join(', ')],
-    ['Asked at', new Date(card.created_at).toLocaleString()], ['Undo', card.undo], ['Identity', card.identity], ['Card', card.id], ['Note', card.reviewer_note],
+    ['Asked at', clock(card.created_at)], ['Undo', card.undo], ['Identity', card.identity], ['Card', card.id], ['Note', card.reviewer_note],
   ];
   return el('dl', { class: 'facts' }, rows.filter((r) => r[1]).map((r) => el('div', null, el('dt', null, r[0]), el('dd', null, marked(r[1])))));
 }
@@ -79,7 +81,7 @@ function warnings(list) {
 // showCard gives the whole card without its form.
 function showCard(card) {
   return el('article', { class: 'card', 'data-id': card.id, 'aria-labelledby': 'title-' + card.id },
-    el('header', null, el('h2', { id: 'title-' + card.id, tabindex: '-1' }, marked(card.title)), el('p', { class: 'meta' }, badges(card), timer(card))),
+    el('header', null, el('h2', { id: 'title-' + card.id, tabindex: '-1' }, marked(card.title)), el('p', { class: 'meta' }, badges(card), el('span', null, visible([card.agent, card.root_name].filter(Boolean).join(' in '))), timer(card))),
     card.drifted ? el('p', { class: 'note warn', role: 'alert' }, el('strong', null, 'Changed since this was asked. '), marked(card.drifted), ' Approving would change nothing: the agent has to ask again.') : null,
     asked(card), linesOf(card), why(card), warnings(card.warnings), showDiff(card.diff), facts(card), exact(card));
 }
@@ -105,6 +107,7 @@ function answerForm(cards, send) {
   const act = one ? visible(one.title) : 'all ' + cards.length + ' cards';
   const drifted = cards.some((c) => c.drifted);
   const words = el('textarea', { id: 'words', rows: '1', maxlength: '4000' });
+  words.addEventListener('input', () => { words.rows = Math.min(8, words.value.split('\n').length); });
   const remember = el('input', { type: 'checkbox', id: 'remember' });
   const reach = el('p', { class: 'fine', id: 'reach' });
   const second = el('div', { class: 'second', hidden: true });
@@ -136,7 +139,7 @@ function answerForm(cards, send) {
   form.addEventListener('submit', (e) => e.preventDefault());
   remember.addEventListener('change', async () => { reach.textContent = remember.checked && form.reach ? await form.reach() : ''; });
   add(form, [el('label', { for: 'words' }, 'Words for the agent (optional)'), words,
-    one && !one.one_shot && !(one.needs > 1) ? el('label', { class: 'check' }, remember, ' Also let exactly this call run without asking from now on') : null, reach,
-    el('div', { class: 'buttons' }, approve, reject), second, error]);
+    el('div', { class: 'buttons' }, approve, reject, el('span', { class: 'grow' }),
+      one && !one.one_shot && !(one.needs > 1) ? el('label', { class: 'check' }, remember, ' From now on let exactly this call run without asking') : null), reach, second, error]);
   return form;
 }

@@ -355,15 +355,27 @@
     $('more').hidden = !S.opsNext;
   }
 
+  const acts = {
+    write_file: 'Write', edit_file: 'Edit', patch_file: 'Patch', copy_file: 'Copy', create_directory: 'Make directory', backup_file: 'Back up', delete_file: 'Delete',
+    move_file: 'Move', rollback_file: 'Roll back', batch_file_ops: 'Batch', workspace_shell: 'Run', workspace_tests: 'Run tests',
+  };
+  // what names an operation as a person would: the act, and one path or how many.
+  function what(o, paths) {
+    if (o.op === 'undo') return 'Undo' + (o.undoes ? ' of ' + visible(o.undoes) : '');
+    const act = acts[o.op] || visible(o.op);
+    if (!paths.length) return act;
+    return act + ' ' + (paths.length === 1 ? visible(paths[0].slice(paths[0].lastIndexOf('/') + 1)) : plural(paths.length, 'path'));
+  }
+
   const undoWords = { available: 'can be undone', consumed: 'undone', expired: 'undo expired', none: '' };
 
   function operationRow(o) {
     const paths = o.paths || [];
     return el('li', { id: 'row-' + o.id }, el('a', { href: '#/operations/' + encodeURIComponent(o.id), class: 'row' },
-      el('span', { class: 'title' }, visible(o.op) + (o.undoes ? ' of ' + visible(o.undoes) : '')),
+      el('span', { class: 'top' }, el('span', { class: 'title' }, what(o, paths)), el('span', { class: 'left' }, ago(o.time, Date.now()))),
       el('span', { class: 'line' }, marked(paths[0] || ''), paths.length > 1 ? ' and ' + (paths.length - 1) + ' more' : ''),
       el('span', { class: 'meta' }, undoWords[o.undo] ? badge(undoWords[o.undo], o.undo === 'available' ? 'good' : 'calm') : null,
-        el('span', null, visible(o.agent)), el('span', null, ago(o.time, Date.now())))));
+        el('span', null, visible(o.agent)), el('code', null, visible(o.op)))));
   }
 
   async function openOperation(id) {
@@ -398,7 +410,7 @@
       }
     };
     if (o.undo === 'available') {
-      const ask = el('button', { type: 'button', class: 'primary', id: 'undo' }, 'Undo: ' + visible(o.op));
+      const ask = el('button', { type: 'button', class: 'primary', id: 'undo' }, 'Undo: ' + what(o, o.paths || []));
       ask.addEventListener('click', () => {
         const yes = el('button', { type: 'button', class: 'primary danger', id: 'undo-yes', onclick: () => undo(false) }, 'Yes, put it back as it was');
         const no = el('button', { type: 'button', onclick: () => { buttons.replaceChildren(ask); ask.focus(); } }, 'Not yet');
@@ -407,11 +419,11 @@
       });
       buttons.append(ask);
     }
-    const rows = [['Operation', o.id], ['When', new Date(o.time).toLocaleString()], ['Asked by', [o.agent, o.session && 'session ' + o.session].filter(Boolean).join(', ')],
-      ['Decided', o.reason], ['Approved as', o.approval_id], ['Undoes', o.undoes], ['Undone by', o.undone_by], ['Undo', (undoWords[o.undo] || 'none') + (o.undo === 'available' ? ' until ' + new Date(o.expires_at).toLocaleDateString() : '')]];
-    const title = el('h2', { tabindex: '-1' }, visible(o.op) + ': ' + plural((d.effects || []).length, 'effect'));
+    const rows = [['Operation', visible(o.op) + ', ' + o.id], ['When', clock(o.time)], ['Asked by', [o.agent, o.session && 'session ' + o.session].filter(Boolean).join(', ')],
+      ['Decided', o.reason], ['Approved as', o.approval_id], ['Undoes', o.undoes], ['Undone by', o.undone_by], ['Undo', (undoWords[o.undo] || 'none') + (o.undo === 'available' ? ' until ' + clock(o.expires_at).slice(0, 10) : '')]];
+    const title = el('h2', { tabindex: '-1' }, what(o, o.paths || []));
     $('detail').replaceChildren(back(), el('article', { class: 'card' }, el('header', null, title),
-      el('section', { 'aria-label': 'Effects' }, el('h3', null, 'What changed'), list), showDiff(visible(d.diff, true)) || '',
+      el('section', { 'aria-label': 'Effects' }, el('h3', null, 'What changed, ' + plural((d.effects || []).length, 'effect')), list), showDiff(visible(d.diff, true)) || '',
       el('dl', { class: 'facts' }, rows.filter((r) => r[1]).map((r) => el('div', null, el('dt', null, r[0]), el('dd', null, marked(r[1])))))), error, buttons);
     title.focus();
   }
@@ -431,7 +443,9 @@
     if (m) return openCards(m[2].split(',').map(decodeURIComponent));
     S.open = ''; S.view = null;
     document.body.classList.remove('reading');
-    $('detail').replaceChildren(el('p', { class: 'empty' }, onHistory() ? 'Choose an operation to see what it changed.' : 'Choose a card to read it.'));
+    const key = (k) => el('kbd', null, k);
+    $('detail').replaceChildren(el('div', { class: 'none' }, el('p', null, onHistory() ? 'Choose an operation to see what it changed.' : 'Choose a card to read it.'),
+      el('p', { class: 'fine' }, key('j'), ' ', key('k'), ' to move, ', key('Enter'), ' to open, ', key('?'), ' for all keys')));
     current();
   }
   window.addEventListener('hashchange', route);
@@ -440,7 +454,7 @@
     const now = Date.now();
     for (const t of document.querySelectorAll('[data-until]')) {
       const ms = Date.parse(t.dataset.until) - now;
-      t.textContent = left(t.dataset.until, now);
+      t.textContent = left(t.dataset.until, now, 'brief' in t.dataset);
       t.classList.toggle('soon', ms < 300000);
     }
   }, 1000);
@@ -492,7 +506,7 @@
   const themes = ['auto', 'light', 'dark'];
   function theme(t) {
     if (t === 'auto') document.documentElement.removeAttribute('data-theme'); else document.documentElement.dataset.theme = t;
-    $('theme').replaceChildren(el('span', { class: 'wide-only' }, 'Theme: '), t);
+    $('theme').replaceChildren({ auto: '◐', light: '☀', dark: '☾' }[t], el('span', { class: 'wide-only' }, ' ' + t));
     $('theme').setAttribute('aria-label', 'Theme: ' + t);
     try { localStorage.setItem('theme', t); } catch (e) { /* kept for this page only */ }
     S.theme = t;

@@ -60,17 +60,30 @@ function marked(text, ends) {
 
 function plural(n, word) { return n.toLocaleString('en') + ' ' + word + (n === 1 ? '' : 's'); }
 
-// left words the time until a moment.
-function left(until, now) {
+// left words the time until a moment; brief leaves out what a glance does not need.
+function left(until, now, brief) {
   let s = Math.floor((Date.parse(until) - now) / 1000);
   if (Number.isNaN(s)) return '';
   if (s <= 0) return 'time is over';
   const d = Math.floor(s / 86400), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;
   s %= 60;
+  if (brief) {
+    if (d > 0) return d + ' d';
+    if (h > 0) return h + ' h ' + m + ' min';
+    return m > 0 ? m + ' min' : s + ' s';
+  }
   if (d > 0) return d + ' d ' + h + ' h left';
   if (h > 0) return h + ' h ' + m + ' min left';
   if (m > 0) return m + ' min ' + String(s).padStart(2, '0') + ' s left';
   return s + ' s left';
+}
+
+// clock words a moment in the reader's own time, the same in every locale.
+function clock(at) {
+  const t = new Date(at);
+  if (Number.isNaN(t.getTime())) return '';
+  const two = (n) => String(n).padStart(2, '0');
+  return t.getFullYear() + '-' + two(t.getMonth() + 1) + '-' + two(t.getDate()) + ' ' + two(t.getHours()) + ':' + two(t.getMinutes()) + ':' + two(t.getSeconds());
 }
 
 // ago words how long since a moment.
