@@ -1,6 +1,7 @@
 package fileops
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -130,15 +131,16 @@ func planRollback(s Scene, a *op.RollbackArgs) (*Plan, error) {
 		return nil, err
 	}
 	b := *s.Backup
-	p.add(step, func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
+	put := func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
 		staged, err := st.StageCopy(ctx, slot, b.Node, rooted.Meta{Like: b.Node})
 		if err == nil && staged.State.Hash != b.State.Hash {
 			st.Drop(slot)
 			return rooted.Staged{}, damagedBackup(t.Path)
 		}
 		return staged, err
-	})
-	if b.State.Size <= 1<<20 && (old != nil || t.Size == 0) {
+	}
+	var f fresh
+	if b.State.Size <= 1<<20 {
 		kept, err := b.Node.Read(1 << 20)
 		if err != nil {
 			return nil, err
@@ -146,11 +148,29 @@ func planRollback(s Scene, a *op.RollbackArgs) (*Plan, error) {
 		if rooted.HashBytes(kept) != b.State.Hash {
 			return nil, damagedBackup(t.Path)
 		}
-		p.Diff = Unified(t.Path, old, kept, t.Exists, true)
-		p.NewContent = kept
-		p.Result["diff"] = p.Diff.Text
+		mode := b.Node.Info.Mode
+		f = fresh{bytes: kept, known: true, mode: &mode, over: bytesLike(b.Node)}
+		if old != nil || t.Size == 0 {
+			p.Diff = Unified(t.Path, old, kept, t.Exists, true)
+			p.NewContent = kept
+			p.Result["diff"] = p.Diff.Text
+		}
 	}
+	p.put(step, put, f)
 	return p, nil
+}
+
+// bytesLike stages other bytes with the metadata of a kept version.
+func bytesLike(n *rooted.Node) func([]byte, *uint32) stager {
+	return func(content []byte, mode *uint32) stager {
+		m := rooted.Meta{Like: n}
+		if mode != nil && *mode != n.Info.Mode {
+			m.Perm, m.Exact = *mode, true
+		}
+		return func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
+			return st.Stage(ctx, slot, bytes.NewReader(content), m)
+		}
+	}
 }
 
 func damagedBackup(at op.Path) error {

@@ -3,6 +3,7 @@ package fileops
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"holdpoint/internal/rooted"
@@ -15,8 +16,8 @@ import (
 //
 // The order is one in which every step finds what it begins with: a directory moves before
 // anything is done in it, what a directory gives up leaves it before it is put away, and
-// nothing goes where something has yet to leave. Where files change places in a circle one
-// of them is copied.
+// nothing goes where something has yet to leave. Where things change places in a circle a
+// file is copied, a directory goes by way of a name beside it.
 func (w *World) Into(ctx context.Context, p *Plan) error {
 	for _, k := range w.keep {
 		p.add(k.step, k.stage)
@@ -48,6 +49,8 @@ type task struct {
 	from op.Path // Take, Move: where it stands now
 	at   op.Path // and after the moves so far
 	done bool
+
+	aside bool // a directory that went by way of another name
 }
 
 type netting struct {
@@ -59,6 +62,7 @@ type netting struct {
 	moving  map[op.Path]int  // and moves
 	settled map[*thing]bool  // directories that are where they will be
 	left    map[op.Path]bool // what was taken or moved from where it stands now
+	asides  int              // names used for going aside
 }
 
 func (n *netting) gather() {
@@ -292,6 +296,53 @@ func (n *netting) unknot(ctx context.Context) error {
 		t.do, t.from = op.Place, ""
 		return nil
 	}
+	return n.aside(ctx)
+}
+
+// aside lets one directory that stands in the way of others go by way of a name beside it.
+// Nothing stands there: the move makes sure of it when its turn comes.
+func (n *netting) aside(ctx context.Context) error {
+	for _, t := range n.tasks {
+		if t.do != op.Move || t.t.kind != op.Directory || t.aside {
+			continue
+		}
+		before, err := n.before(ctx, t)
+		if err != nil {
+			return err
+		}
+		by, err := n.unused(ctx, t.at.Parent())
+		if err != nil {
+			return err
+		}
+		s := op.Step{Do: op.Move, Path: t.at, To: by, Before: before, After: before, Inode: t.t.now.Ino}
+		n.count(t, -1)
+		n.left[t.from] = true
+		n.p.add(s, nil)
+		n.follow(s)
+		t.at, t.aside = by, true
+		n.count(t, 1)
+		return nil
+	}
 	t := n.tasks[0].t
-	return op.Fail(op.NotAvailable, "directories change places with each other in this batch").At(t.path()).Do("move one of them aside in a call of its own")
+	return op.Fail(op.NotAvailable, "the parts of this batch stand in each other's way").At(t.path()).Do("move one of them aside in a call of its own")
+}
+
+// unused gives a name in a directory that nothing has now and nothing will have.
+func (n *netting) unused(ctx context.Context, dir op.Path) (op.Path, error) {
+	for {
+		n.asides++
+		p := dir.Join(fmt.Sprintf(".holdpoint-aside-%d", n.asides))
+		if n.w.Stands(ctx, p) {
+			continue
+		}
+		node, err := n.w.look.Look(ctx, p, false)
+		if err != nil {
+			return "", err
+		}
+		kind := node.Info.Kind
+		node.Close()
+		if kind == op.Absent {
+			return p, nil
+		}
+	}
 }

@@ -105,10 +105,38 @@ type Effect struct {
 	After  State  `json:"after"`
 }
 
-// Effects words steps as receipts.
+// Effects words steps as receipts. What moved by way of another name moved once, and what
+// is named while it lies there is named as where it lay before.
 func Effects(steps []Step) []Effect {
+	led, aside := map[Path]int{}, map[Path]Path{}
+	for i, s := range steps {
+		if s.Do != Move {
+			continue
+		}
+		if first, ok := led[s.Path]; ok {
+			aside[s.Path] = steps[first].Path
+		}
+		led[s.To] = i
+	}
+	before := func(p Path) Path {
+		for by, was := range aside {
+			if p != by && p.Within(by) {
+				return was + p[len(by):]
+			}
+		}
+		return p
+	}
 	out := make([]Effect, 0, len(steps))
+	moved := map[Path]int{} // the place in out of what lies aside
 	for _, s := range steps {
+		if i, ok := moved[s.Path]; ok && s.Do == Move {
+			out[i].To, out[i].After = s.To, s.After
+			continue
+		}
+		if _, ok := aside[s.To]; ok && s.Do == Move {
+			moved[s.To] = len(out)
+		}
+		s.Path = before(s.Path)
 		e := Effect{Path: s.Path, To: s.To, Before: s.Before, After: s.After}
 		switch s.Do {
 		case Swap:

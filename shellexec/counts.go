@@ -29,7 +29,7 @@ func Counts(output string) (passed, failed int, known bool) {
 			} else {
 				failed += number(m[2])
 			}
-		case strings.Contains(line, " in ") && pytestPart.MatchString(line):
+		case pytestTime.MatchString(line) && pytestPart.MatchString(line):
 			for _, m := range pytestPart.FindAllStringSubmatch(line, -1) {
 				if known = true; m[2] == "passed" {
 					passed += number(m[1])
@@ -47,6 +47,7 @@ var (
 	goBroken    = regexp.MustCompile(`^FAIL\t\S+ \[(build|setup) failed\]`)
 	cargoResult = regexp.MustCompile(`^test result: \w+\. (\d+) passed; (\d+) failed;`)
 	nodeResult  = regexp.MustCompile(`^(?:#|ℹ) (pass|fail) (\d+)$`)
+	pytestTime  = regexp.MustCompile(` in \d+(\.\d+)?s\b`)
 	pytestPart  = regexp.MustCompile(`(\d+) (passed|failed|errors?)\b`)
 )
 

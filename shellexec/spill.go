@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"holdpoint/op"
@@ -39,6 +40,31 @@ func (s Spill) Open(token op.ID, file string) (*os.File, error) {
 		return nil, absent.Because(err)
 	}
 	return f, nil
+}
+
+// underWay ends the name of a mark that stands while a run is not known to have ended.
+const underWay = ".running"
+
+// Mark notes that a run begins, and unmark that nothing of it is left.
+func (s Spill) Mark(token, run op.ID) (unmark func(), err error) {
+	if err := s.Append(token, string(run)+underWay, nil); err != nil {
+		return nil, err
+	}
+	return func() { os.Remove(filepath.Join(s.Dir, string(token), string(run)+underWay)) }, nil
+}
+
+// Unended takes the marks of runs that nobody saw to their end, as after a kill.
+func (s Spill) Unended() []string {
+	list, err := filepath.Glob(filepath.Join(s.Dir, "*", "*"+underWay))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, name := range list {
+		out = append(out, strings.TrimSuffix(filepath.Base(name), underWay))
+		os.Remove(name)
+	}
+	return out
 }
 
 // Append adds to a file of a token's, made when it is not there.

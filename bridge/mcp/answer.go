@@ -152,6 +152,9 @@ func (a *answer) wordHeld(r op.Reply) {
 	}
 	a.text = fmt.Sprintf("Held for a person: %s. Nothing was changed yet. Approval: %s. A person answers at %s. Next: call approval_wait with approval_id %s; do not send the call again.",
 		op.Visible(p.Title, false), p.ID, where, p.ID)
+	if r.Decision != nil && otherWays[r.Decision.Reason] != "" {
+		a.text += " For another time: " + otherWays[r.Decision.Reason]
+	}
 }
 
 // wordChange says what changed in a few words, with the short id that undo takes.

@@ -66,7 +66,37 @@ var nextSteps = map[op.Code]string{
 	op.UndoConsumed: "it was taken back already; to redo, undo the undo",
 	op.UndoConflict: "view the file; something changed it since, so take your part back with an edit",
 
+	op.BackupFailed: "send the call again once; if it fails again, ask the person",
+	op.MetadataLoss: "ask the person, who can agree to the loss",
+
+	op.SpawnFailed:          "check the program's name and that it is installed",
+	op.TimedOut:             "give a longer timeout_ms, or do less at once",
+	op.SandboxUnavailable:   "ask the person; the machine cannot confine programs",
+	op.RehearsalUnsupported: "send the call without a rehearsal, which waits for a person",
+	op.RehearsalTainted:     "send the call without a rehearsal, which waits for a person",
+	op.DescendantsSurvived:  "tell the person, who must end what still runs",
+
+	op.BadOrigin:               "connect to the daemon's own address",
+	op.UnsupportedPlatform:     "run this on the Linux machine that holds the files",
+	op.PolicyInvalid:           "ask the operator to mend the policy file",
+	op.PolicyUnsafePermissions: "ask the operator to close the policy file to others",
+	op.StateCorrupt:            "tell the operator, who can run holdpoint verify",
+	op.StateLocked:             "another daemon holds the state; ask the operator",
+	op.StateUnsafe:             "ask the operator to close the state directory to others",
+	op.WatchLimit:              "watch fewer things",
+
 	op.Internal: "this is a defect of Holdpoint; use another way and tell the person",
+}
+
+// otherWays tells of a held call, in one sentence, how the same may be had without waiting.
+var otherWays = map[op.Reason]string{
+	op.ReasonOverwrite:       "edit_file on the lines that change runs at once, where write_file over an existing file waits.",
+	op.ReasonTooLarge:        "Smaller changes run at once.",
+	op.ReasonMultipleTargets: "One file at a time runs at once.",
+	op.ReasonBatch:           "Small edits sent one by one run at once.",
+	op.ReasonSafetyOverride:  "Without the argument that turns a safety net off it may run at once.",
+	op.ReasonBackupRoot:      "With the usual place for backups it may run at once.",
+	op.ReasonBackupDisabled:  "With a backup it may run at once.",
 }
 
 func nextStep(c op.Code) string { return nextSteps[c] }

@@ -84,9 +84,7 @@ func (s *Server) offer(o Options) *offer {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: json.RawMessage(t.input), OutputSchema: json.RawMessage(t.output),
 			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: t.readOnly, DestructiveHint: &t.destructive, IdempotentHint: t.idempotent, OpenWorldHint: &t.openWorld}}
 		f.sdk.AddTool(shown, s.handler(t))
-		if !t.unlisted {
-			list.Tools = append(list.Tools, shown)
-		}
+		list.Tools = append(list.Tools, shown)
 	}
 	f.list = encode(list)
 	f.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {

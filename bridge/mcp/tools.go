@@ -17,7 +17,6 @@ type tool struct {
 	openWorld          bool
 	changes            bool // may be held for a person
 	waits              bool // may take long and tells of its progress
-	unlisted           bool // answered by name, not offered
 	run                func(ctx context.Context, c *caller, args op.Object) answer
 }
 
@@ -68,7 +67,6 @@ func (st style) toolset(o Options) *toolset {
 	if o.Shell {
 		s.add(runTools()...)
 	}
-	s.add(profileTools()...)
 	return s
 }
 
@@ -76,9 +74,7 @@ func (st style) toolset(o Options) *toolset {
 func (s *toolset) size() int {
 	n := 0
 	for _, t := range s.list {
-		if !t.unlisted {
-			n += len(t.input) + len(t.output) + len(t.name) + len(t.title) + len(t.about) + 200
-		}
+		n += len(t.input) + len(t.output) + len(t.name) + len(t.title) + len(t.about) + 200
 	}
 	return n
 }
@@ -102,6 +98,8 @@ func (o Options) wants(s op.Spec) bool {
 		return o.Read
 	case s.Class == op.Process:
 		return o.Shell
+	case s.Class == op.Switching:
+		return o.Edit || o.Shell
 	}
 	return o.Edit
 }
@@ -117,7 +115,7 @@ func (st style) operationTool(spec op.Spec) tool {
 // destroys is true of what may replace or remove something that was there.
 func destroys(s op.Spec) bool {
 	switch s.Name {
-	case op.CreateDirectory, op.BackupFile, op.CopyFile:
+	case op.CreateDirectory, op.BackupFile, op.CopyFile, op.SwitchProfile:
 		return false
 	}
 	return s.Class != op.Read
@@ -126,7 +124,7 @@ func destroys(s op.Spec) bool {
 // repeatable is true where doing the same again changes nothing more.
 func repeatable(s op.Spec) bool {
 	switch s.Name {
-	case op.WriteFile, op.CreateDirectory, op.DeleteFile, op.Undo:
+	case op.WriteFile, op.CreateDirectory, op.DeleteFile, op.Undo, op.SwitchProfile:
 		return true
 	}
 	return s.Class == op.Read

@@ -127,20 +127,3 @@ func (c *caller) cancel(ctx context.Context, args op.Object) answer {
 	return answer{text: "The held call " + string(id) + " is withdrawn; nothing was changed.",
 		facts: map[string]any{"status": "done", "state": "cancelled", "approval_id": string(id)}}
 }
-
-// profileTools are known by name, so that an agent that asks learns why not; switching is
-// a person's to grant and is not built.
-func profileTools() []tool {
-	later := func(what string) func(context.Context, *caller, op.Object) answer {
-		return func(context.Context, *caller, op.Object) answer {
-			return failed(op.Fail(op.NotAvailable, what+" is not built yet").Do("ask the operator to give your token another profile"))
-		}
-	}
-	return []tool{
-		{name: "list_profiles", title: "List profiles", about: "Lists the profiles you may ask for.", input: []byte(`{"type":"object"}`),
-			output: schemaOf(""), readOnly: true, idempotent: true, unlisted: true, run: later("listing profiles")},
-		{name: "request_profile_switch", title: "Ask for a profile", about: "Asks a person to switch your profile.",
-			input:  []byte(`{"type":"object","properties":{"profile":{"type":"string"}},"required":["profile"]}`),
-			output: schemaOf(""), idempotent: true, unlisted: true, run: later("switching profiles")},
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -95,13 +97,7 @@ func TestSchemas(t *testing.T) {
 }
 
 func TestHints(t *testing.T) {
-	for _, code := range []op.Code{op.BadRequest, op.UnknownRoot, op.Unauthenticated, op.Forbidden, op.QueueFull, op.TooLarge, op.NotReady, op.RequestIDReused,
-		op.NotAvailable, op.OperationDisabled, op.ClearanceTooLow, op.NoReviewer, op.InvalidPath, op.OutsideWorkspace, op.CrossesMount, op.SymlinkRefused,
-		op.SpecialFile, op.HardLinked, op.NameCollision, op.NotFound, op.Exists, op.NotAFile, op.NotADirectory, op.NotEmpty, op.IntoItself, op.NoMatch,
-		op.AmbiguousMatch, op.EmptyPattern, op.BadEncoding, op.BinaryNoData, op.PatchParse, op.PatchMismatch, op.PointerError, op.InvalidDocument,
-		op.PartialBase, op.Stale, op.BusyWriter, op.NoSpace, op.StoreFull, op.ReadOnlyFilesystem, op.PermissionDenied, op.IOError, op.CrossDevice,
-		op.Rejected, op.Expired, op.Cancelled, op.AlreadyAnswered, op.ApprovalConsumed, op.UnknownOutcome, op.UndoUnknown, op.UndoForged, op.UndoExpired,
-		op.UndoConsumed, op.UndoConflict, op.Internal} {
+	for _, code := range codesIn(t) {
 		a := failed(op.Fail(code, "why"))
 		if !a.isError || strings.Count(a.text, "Next: ") != 1 || !strings.HasPrefix(a.text, string(code)+": why.") {
 			t.Errorf("%s: %q", code, a.text)
@@ -109,6 +105,34 @@ func TestHints(t *testing.T) {
 	}
 	if a := failed(op.Fail(op.NotFound, "why").Do("do this")); !strings.Contains(a.text, "Next: do this.") {
 		t.Errorf("the maker's own hint is lost: %q", a.text)
+	}
+}
+
+// codesIn reads the codes where they are defined, so that none is forgotten.
+func codesIn(t *testing.T) []op.Code {
+	t.Helper()
+	source, err := os.ReadFile("../../op/error.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []op.Code
+	for _, m := range regexp.MustCompile(`Code = "([a-z_]+)"`).FindAllSubmatch(source, -1) {
+		out = append(out, op.Code(m[1]))
+	}
+	if len(out) < 60 {
+		t.Fatalf("only %d codes were found", len(out))
+	}
+	return out
+}
+
+func TestOtherWays(t *testing.T) {
+	r := op.Reply{Status: op.Held, Approval: &op.Approval{ID: "ap_1", Title: "Replace 1 file"}, Decision: &op.Decision{Reason: op.ReasonOverwrite}}
+	if a := worded(r, ""); !strings.Contains(a.text, "edit_file") || !strings.Contains(a.text, "approval_wait") {
+		t.Errorf("an overwrite: %q", a.text)
+	}
+	r.Decision.Reason = op.ReasonDestructive
+	if a := worded(r, ""); strings.Contains(a.text, "another time") {
+		t.Errorf("a delete has no other way: %q", a.text)
 	}
 }
 

@@ -42,6 +42,7 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #[process]
 #confinement = ""
 #env = []
+#session_idle = "30s"
 #max_timeout = "10m"
 
 # The clearance that an operation needs; 1 where absent.

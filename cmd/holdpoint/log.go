@@ -35,7 +35,7 @@ type operation struct {
 type wanted struct {
 	root, session, agent, path, state string
 	since                             time.Time
-	undoable, undos                   bool
+	undoable, undos, ours             bool
 	limit                             int // 0 is no limit
 }
 
@@ -129,6 +129,7 @@ func (a *app) logCommand() *cobra.Command {
 	s.StringVar(&w.agent, "agent", "", "only operations of this agent")
 	s.Var(&since, "since", "only operations of this last while, as 10m")
 	s.IntVar(&w.limit, "limit", 50, "so many at most; 0 is all")
+	s.BoolVar(&w.ours, "ours", false, "do not look for what else changed")
 	s.StringVar(&root, "root", "", "only this root: name, key or directory")
 	w.undos = true
 	return c
@@ -142,7 +143,10 @@ func (a *app) log(ctx context.Context, c *client, w wanted, root string) (err er
 	if err != nil {
 		return err
 	}
-	others := a.logElsewhere(ctx, c, w, list)
+	var others []*elsewhere
+	if !w.ours {
+		others = a.logElsewhere(ctx, c, w, list)
+	}
 	if a.json {
 		raws = append([]json.RawMessage{}, raws...)
 		for _, e := range others {

@@ -108,10 +108,18 @@ func (a *app) policyCheck(ctx context.Context, file string) error {
 	fmt.Fprintf(a.Out, "valid, policies: %d\n", len(list))
 	var rows [][]string
 	for _, p := range list {
-		rows = append(rows, []string{"  " + line(p.ID), "workflows " + line(strings.Join(p.WorkflowIDs, " ")), names(p.Operations), line(strings.Join(p.Roots, " "))})
+		rows = append(rows, []string{"  " + line(p.ID), "workflows " + line(strings.Join(p.WorkflowIDs, " ")), names(p.Operations), line(strings.Join(p.Roots, " ")), selected(p.Select)})
 	}
 	table(a.Out, rows)
 	return nil
+}
+
+// selected words what a cleanup picks.
+func selected(s *trusted.Select) string {
+	if s == nil {
+		return ""
+	}
+	return line(joined(", ", "cleans "+strings.Join(s.Include, " "), labeled("older than", s.OlderThan), fmt.Sprintf("at most %d files", s.MaxFiles)))
 }
 
 func names(list []op.Name) string {

@@ -186,4 +186,13 @@ func (a *app) showError(e *op.Error) {
 			fmt.Fprintf(a.Err, "  %s: %s\n", more[0], more[1])
 		}
 	}
+	if e.Diff != "" {
+		fmt.Fprintf(a.Err, "  changed since:\n%s", block(e.Diff, a.diffLine))
+	}
+	if e.NoDiff != "" {
+		fmt.Fprintf(a.Err, "  no diff of what changed: %s\n", line(e.NoDiff))
+	}
+	if e.StillApplies != nil {
+		fmt.Fprintf(a.Err, "  the same change still applies: %v\n", *e.StillApplies)
+	}
 }

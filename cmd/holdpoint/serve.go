@@ -97,6 +97,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err := o.addRoots(ctx, specs); err != nil {
 		return err
 	}
+	for _, l := range o.engine.Leftovers() {
+		say("holdpoint: an earlier daemon that was killed left this running: %s", op.Visible(l, false))
+	}
 	following, unfollow := context.WithCancel(ctx)
 	followed := make(chan struct{})
 	go func() {
@@ -250,7 +253,9 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	if err != nil {
 		return err
 	}
-	servers := []*http.Server{server(h, func(ctx context.Context, c net.Conn) context.Context { return bridge.WithPeer(bridge.WithSocket(ctx), c) })}
+	servers := []*http.Server{server(h, func(ctx context.Context, c net.Conn) context.Context {
+		return bridge.WithPeer(bridge.WithSocket(ctx), c)
+	})}
 	listeners := []net.Listener{l}
 	if f.listen != "" {
 		tcp, err := net.Listen("tcp", f.listen)

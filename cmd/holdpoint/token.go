@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,6 +118,8 @@ func (a *app) tokenList(ctx context.Context, c *client) error {
 			Workflow  string    `json:"workflow"`
 			Profile   string    `json:"profile"`
 			ExpiresAt time.Time `json:"expires_at"`
+			Roots     []string  `json:"roots"`
+			Revoked   bool      `json:"revoked"`
 		} `json:"tokens"`
 	}
 	raw, err := c.get(ctx, "/v1/tokens", &got)
@@ -129,8 +132,12 @@ func (a *app) tokenList(ctx context.Context, c *client) error {
 	}
 	var rows [][]string
 	for _, t := range got.Tokens {
+		state := a.until(t.ExpiresAt)
+		if t.Revoked {
+			state = "revoked"
+		}
 		rows = append(rows, []string{line(string(t.ID)), line(string(t.Role)), line(t.Name),
-			line(joined(", ", labeled("workflow", t.Workflow), labeled("profile", t.Profile), a.until(t.ExpiresAt)))})
+			line(joined(", ", labeled("root", strings.Join(t.Roots, " ")), labeled("workflow", t.Workflow), labeled("profile", t.Profile), state))})
 	}
 	table(a.Out, rows)
 	return nil

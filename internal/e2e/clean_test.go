@@ -87,7 +87,7 @@ func TestClean(t *testing.T) {
 			t.Error("not as before")
 		}
 	})
-	t.Run("I49, I48 (part) the same files chosen by name wait for a person, whoever chose them", func(t *testing.T) {
+	t.Run("I49 the same files chosen by name wait for a person, whoever chose them", func(t *testing.T) {
 		for _, req := range []M{{"op": "delete_file", "args": M{"path": "build/a.o"}}, {"op": "batch_file_ops", "args": M{"operations": []M{{"op": "delete_file", "args": M{"path": "build/a.o"}}}}}} {
 			_, r := n.send(n.secret, req)
 			must(t, r, "review")

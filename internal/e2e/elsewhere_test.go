@@ -82,6 +82,9 @@ func TestElsewhere(t *testing.T) {
 		if !strings.Contains(out, "Not ours, since ") {
 			t.Errorf("got\n%s", out)
 		}
+		if _, out, _ := d.cli("log", "--json", "--ours"); strings.Contains(out, "not_ours") {
+			t.Errorf("with --ours: %s", out)
+		}
 		_, out, _ = d.cli("log", "--json", "--path", "dir")
 		if got := changes(out); len(got) > 1 {
 			t.Errorf("below a path: %v", got)

@@ -58,7 +58,7 @@ func TestMCPAgent(t *testing.T) {
 		return r
 	}
 	for n := 0; n < calls; n++ {
-		pick := rng.IntN(20)
+		pick := rng.IntN(24)
 		kind := ""
 		switch {
 		case pick < 6:
@@ -101,6 +101,22 @@ func TestMCPAgent(t *testing.T) {
 			kind = "move_file"
 			f := fmt.Sprintf("moved/m%d", n)
 			changed(kind, change(kind, M{"source": take(), "destination": f}))
+			live = append(live, f)
+		case pick < 20:
+			kind = "search_files"
+			c.done(kind, M{"path": ".", "pattern": "package", "max_results": 20})
+		case pick < 21:
+			kind = "file_tree"
+			c.done(kind, M{"path": ".", "depth": 2})
+		case pick < 22:
+			kind = "batch_file_ops"
+			f := fmt.Sprintf("batch/%d", n)
+			changed(kind, change(kind, M{"operations": []M{{"op": "write_file", "args": M{"path": f + "/a", "content": "a\n"}}, {"op": "write_file", "args": M{"path": f + "/b", "content": "b\n"}}}}))
+			live = append(live, f+"/a", f+"/b")
+		case pick < 23:
+			kind = "patch_file"
+			f := fmt.Sprintf("new/p%d.txt", n)
+			changed(kind, change(kind, M{"patch": fmt.Sprintf("--- /dev/null\n+++ b/%s\n@@ -0,0 +1,1 @@\n+patched %d\n", f, n)}))
 			live = append(live, f)
 		default:
 			kind = "no such text"

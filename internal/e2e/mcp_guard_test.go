@@ -93,7 +93,7 @@ func TestMCPGuards(t *testing.T) {
 			t.Errorf("%d calls were queued", n)
 		}
 	})
-	t.Run("S72 (part) no upgrade with a foreign Origin, without a token, or with one in the address", func(t *testing.T) {
+	t.Run("S72 no upgrade with a foreign Origin, without a token, or with one in the address, and none to a websocket", func(t *testing.T) {
 		up := []string{"Connection", "Upgrade", "Upgrade", "holdpoint-mcp"}
 		for _, c := range []struct {
 			path   string
@@ -105,10 +105,22 @@ func TestMCPGuards(t *testing.T) {
 			{"/v1/mcp?token=" + d.Agent, up, 401},
 			{"/v1/mcp?access_token=" + d.Agent, up, 401},
 			{"/v1/mcp", []string{"Connection", "Upgrade", "Upgrade", "websocket", "Authorization", token}, 400},
+			{"/v1/mcp", append(up, "Authorization", "Bearer "), 401},
+			{"/v1/mcp", append(up, "Authorization", token, "Origin", "null"), 403},
 			{"/v1/mcp", append(up, "Authorization", token), 101},
 		} {
 			if code := mcpUpgrade(t, addr, c.path, c.header...); code != c.want {
 				t.Errorf("%s %v: got %d, want %d", c.path, c.header, code, c.want)
+			}
+		}
+		// No other route speaks anything but HTTP, whoever asks.
+		for _, path := range []string{"/", "/mcp", "/v1/events", "/v1/call", "/v1/approvals", "/healthz"} {
+			for _, who := range []string{d.Agent, d.reviewer()} {
+				socket := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA==",
+					"Authorization", "Bearer " + who}
+				if code := mcpUpgrade(t, addr, path, socket...); code == 101 {
+					t.Errorf("%s became a websocket", path)
+				}
 			}
 		}
 	})

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -120,4 +122,123 @@ func TestMCPAnswers(t *testing.T) {
 			t.Fatalf("o.txt is %q", b)
 		}
 	})
+}
+
+// TestMCPOwnDaemon ends a daemon that nobody but its clients starts.
+func TestMCPOwnDaemon(t *testing.T) {
+	t.Parallel()
+	a := mcpAlone(t)
+	dir := a.repo("alone")
+	if code, out := a.terminal(a.home, "init", "claude"); code != 0 { // sets the reviewer once
+		t.Fatal(out)
+	}
+	c, err := a.client(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := c.done("write_file", M{"path": "b.txt", "content": "b\n"})
+	id, _ := c.held("delete_file", M{"path": "a.txt"})
+	old := a.daemons()
+	if len(old) != 1 {
+		t.Fatalf("%d daemons", len(old))
+	}
+	t.Run("a wait starts the daemon again by itself and is answered from another terminal", func(t *testing.T) {
+		type ended struct {
+			r   mcpResult
+			err error
+		}
+		end := make(chan ended, 1)
+		go func() {
+			r, err := c.try("approval_wait", M{"approval_id": id, "timeout_seconds": 80})
+			end <- ended{r, err}
+		}()
+		time.Sleep(200 * time.Millisecond)
+		syscall.Kill(old[0], syscall.SIGKILL)
+		for stop := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			if now := a.daemons(); len(now) == 1 && now[0] != old[0] {
+				break
+			}
+			if time.Now().After(stop) {
+				t.Fatal("no other daemon was started")
+			}
+		}
+		var out string
+		for code, stop := 1, time.Now().Add(30*time.Second); code != 0; {
+			if code, out = a.terminal(dir, "review", "approve", id); time.Now().After(stop) {
+				t.Fatalf("approve: %s", out)
+			}
+		}
+		if e := <-end; e.err != nil || e.r.Facts["state"] != "executed" || !mcpGone(filepath.Join(dir, "a.txt")) {
+			t.Fatalf("got %v %v", e.r.Facts, e.err)
+		}
+	})
+	t.Run("the next change is made by the daemon that was started, and the first one undone", func(t *testing.T) {
+		c.done("undo", M{"operation_id": first.Facts["undo"]})
+		if !mcpGone(filepath.Join(dir, "b.txt")) {
+			t.Fatal("b.txt is still there")
+		}
+	})
+	t.Run("a daemon that is ended in order is started at the next call, not before", func(t *testing.T) {
+		now := a.daemons()
+		syscall.Kill(now[0], syscall.SIGTERM)
+		for stop := time.Now().Add(20 * time.Second); len(a.daemons()) > 0; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(stop) {
+				t.Fatal("the daemon does not end")
+			}
+		}
+		time.Sleep(300 * time.Millisecond)
+		if n := len(a.daemons()); n != 0 {
+			t.Fatalf("%d daemons run though nobody asks anything", n)
+		}
+		c.done("write_file", M{"path": "c.txt", "content": "c\n"})
+	})
+}
+
+// theRest uses what everyTool does not: the other ways to look, to change and to ask.
+func theRest(t *testing.T, c *mcpTools, at func(string) string) {
+	t.Helper()
+	c.done("write_file", M{"path": at("r.md"), "content": "# Needle\n\n- one\n"})
+	for _, call := range []struct {
+		tool string
+		args M
+		want string
+	}{
+		{"search_files", M{"path": at(""), "pattern": "Needle"}, "r.md:1: # Needle"},
+		{"file_tree", M{"path": at("")}, "r.md"},
+		{"validate_file", M{"path": at("r.md"), "format": "markdown"}, ""},
+		{"preview_markdown", M{"path": at("r.md")}, "Needle"},
+		{"detect_tests", M{}, ""},
+		{"list_backups", M{"path": at("r.md")}, ""},
+	} {
+		if r := c.done(call.tool, call.args); !strings.Contains(r.Text, call.want) {
+			t.Errorf("%s: got %q, want %q", call.tool, r.Text, call.want)
+		}
+	}
+	patched := c.done("patch_file", M{"path": at("r.md"), "patch": "--- a/r.md\n+++ b/r.md\n@@ -1,3 +1,3 @@\n # Needle\n \n-- one\n+- two\n"})
+	if id, _ := patched.Facts["undo"].(string); !strings.HasPrefix(id, "un_") {
+		t.Errorf("patch_file: %v", patched.Facts)
+	}
+	kept := c.done("backup_file", M{"path": at("r.md")})
+	held := map[string]M{
+		"rollback_file":   {"path": at("r.md"), "backup_id": kept.Facts["backup_id"]},
+		"batch_file_ops":  {"operations": []M{{"op": "write_file", "args": M{"path": at("x"), "content": "x"}}, {"op": "delete_file", "args": M{"path": at("r.md")}}}},
+		"workspace_shell": {"command": "true"},
+	}
+	for tool, args := range held {
+		id, r := c.held(tool, args)
+		if !strings.Contains(r.Text, "Next: call approval_wait") {
+			t.Errorf("%s: %q", tool, r.Text)
+		}
+		c.call("approval_cancel", M{"approval_id": id})
+	}
+	// Whatever else is offered answers in the same form.
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		if r, err := c.try(tool.Name, M{"path": at("r.md")}); err != nil || r.Facts["status"] == nil {
+			t.Errorf("%s: %v %v", tool.Name, r.Facts, err)
+		}
+	}
 }

@@ -67,6 +67,7 @@ func everyTool(t *testing.T, d *daemon, c *mcpTools, dir string) {
 	if _, err := os.Stat(full("c.txt")); err != nil {
 		t.Fatal("a withdrawn delete ran")
 	}
+	theRest(t, c, at)
 	if r := c.done("list_profiles", M{}); r.Facts["current"] != "default" {
 		t.Fatalf("list_profiles: %v", r.Facts)
 	}

@@ -66,6 +66,24 @@ func reachOnPage(t *testing.T, d *daemon, b *tab) {
 			t.Errorf("a move over a directory: %d %v", status, r["error"])
 		}
 	})
+	t.Run("S64 a word of 20,000 bytes is on the card to its end, and no other card's digest approves it", func(t *testing.T) {
+		long := strings.Repeat("0123456789", 2000) + "; touch c"
+		held := must(t, d.call("workspace_shell", M{"command": "echo", "args": []any{long}}), "review")
+		b.to("#/approvals/" + idOf(held))
+		b.shows("Run echo")
+		if got := b.get(`document.querySelector('article.card').innerText.replace(/\s/g, '')`); !strings.Contains(got, strings.ReplaceAll(long, " ", "")) {
+			t.Errorf("the page does not show it whole: %d bytes", len(got))
+		}
+		if _, out, _ := d.cli("review", "show", idOf(held)); !strings.Contains(out, long) {
+			t.Error("the terminal does not show it whole")
+		}
+		other := must(t, d.call("workspace_shell", M{"command": "echo", "args": []any{"0123456789"}}), "review")
+		if _, r := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", d.reviewer(), M{"answer": "approve", "shown_digest": text(d.card(other), "shown_digest")}); code(r) != "stale_precondition" || d.state(idOf(held)) != "pending" {
+			t.Errorf("got %v", r)
+		}
+		d.answer(held, "reject", "")
+		d.answer(other, "reject", "")
+	})
 	t.Run("S68 every field of a program's card and of a change stands on the page", func(t *testing.T) {
 		write(t, filepath.Join(d.Root, "real/x"), "x")
 		if err := os.Symlink("real", filepath.Join(d.Root, "through")); err != nil {

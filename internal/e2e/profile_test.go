@@ -157,6 +157,16 @@ func TestProfiles(t *testing.T) {
 		if s != 202 || text(r, "decision", "reason") != "profile_switch" {
 			t.Errorf("got %d %v", s, r["decision"])
 		}
+		must(t, d.approve(r), "done")
+		if current(a) != "small" {
+			t.Error("it does not count")
+		}
+		owned := agent("owned", M{"profile": "web", "clearance": 5})
+		_, r = ask(owned, "small")
+		if lines := fmt.Sprint(d.card(r)["lines"]); strings.Contains(lines, "clearance") {
+			t.Errorf("an owner's clearance does not change with the profile: %v", lines)
+		}
+		must(t, d.approve(r), "done")
 	})
 	t.Run("C3 where the profile and the call both set an argument, the profile wins, before the decision and in what is done", func(t *testing.T) {
 		a := agent("fixed", M{"profile": "fixed"})

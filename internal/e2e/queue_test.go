@@ -331,7 +331,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("got %v, was %v", after, before)
 		}
 	})
-	t.Run("S55 (part) what was approved is the whole of it: one more file makes it stale", func(t *testing.T) {
+	t.Run("S55 what was approved is the whole of it: one more file makes it stale", func(t *testing.T) {
 		for _, p := range []string{"tree/1", "tree/2", "tree/3"} {
 			write(t, in(p), p)
 		}
@@ -352,6 +352,10 @@ func TestQueue(t *testing.T) {
 		again := must(t, d.call("edit_file", M{"path": ".env", "old_string": "A", "new_string": "B"}), "review")
 		if idOf(again) == idOf(env) || !strings.Contains(text(d.card(again), "diff"), "C=2") {
 			t.Errorf("the new card: %v", d.card(again))
+		}
+		more := must(t, d.call("delete_file", M{"path": "tree", "recursive": true}), "review")
+		if shown := fmt.Sprint(d.card(more)["lines"]); idOf(more) == idOf(tree) || !strings.Contains(shown, "with 4 files") || !strings.Contains(shown, "takes tree/4, 1 bytes") {
+			t.Errorf("the new card of the directory: %s", shown)
 		}
 	})
 	t.Run("I100, I70 a failed execution does not lose the answer", func(t *testing.T) {

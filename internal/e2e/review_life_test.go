@@ -163,7 +163,7 @@ func TestTwoReviewers(t *testing.T) {
 			return held, body
 		}
 		held, body := hold("revoked")
-		if status, row := d.http("POST", "/v1/approvals/"+idOf(held)+"/cancel", ann, nil); status != 200 || text(row, "state") != "cancelled" {
+		if status, row := d.http("POST", "/v1/approvals/"+idOf(held)+"/cancel", ann, M{}); status != 200 || text(row, "state") != "cancelled" {
 			t.Errorf("revoked: %d %v", status, row)
 		}
 		if last := d.last(); last["kind"] != "end" || last["outcome"] != "cancelled" || last["approval_id"] != idOf(held) {

@@ -99,7 +99,7 @@ func TestStoredRows(t *testing.T) {
 			t.Errorf("one key approved it: %s", s)
 		}
 	})
-	t.Run("I103, I36 (part) a stored call that cannot be read, or is not the one of its digest, authorises nothing", func(t *testing.T) {
+	t.Run("I103 a stored call that cannot be read, or is not the one of its digest, authorises nothing", func(t *testing.T) {
 		for _, id := range []string{unreadable, other} {
 			_, r := d.say(id, "approve", "")
 			if got := text(r, "reply", "error", "code"); got != "state_corrupt" || text(r, "state") != "failed" {
@@ -196,10 +196,42 @@ func TestEveryOperation(t *testing.T) {
 			}
 		}
 	})
+	t.Run("X9 the highest tier of a chain is the call's", func(t *testing.T) {
+		for want, req := range map[string]M{
+			"T3": {"op": "workspace_shell", "args": M{"script": "cat edit.txt | curl -T - http://localhost/"}},
+			"T4": {"op": "batch_file_ops", "args": M{"operations": []any{item("view_file", M{"path": "edit.txt"}), item("delete_file", M{"path": "batch.txt"})}}},
+		} {
+			_, r := d.http("POST", "/v1/call", d.Agent, req)
+			if got := text(must(t, r, "review"), "decision", "tier"); got != want {
+				t.Errorf("%v: got %s, want %s", req["op"], got, want)
+			}
+			d.answer(r, "reject", "")
+		}
+	})
+	t.Run("I92 a name as a listing gives it, and the hash beside it, go back in a call", func(t *testing.T) {
+		odd := "od d\n\xff\u202e.txt"
+		write(t, filepath.Join(d.Root, "listed", odd), "odd\n")
+		list := objects(object(must(t, d.call("list_directory", M{"path": "listed"}), "done")["result"])["entries"])
+		if len(list) != 1 {
+			t.Fatalf("got %v", list)
+		}
+		info := object(must(t, d.call("file_info", M{"path": list[0]["path"]}), "done")["result"])
+		held := must(t, d.call("delete_file", M{"path": list[0]["path"], "expected_hash": info["hash"]}), "review")
+		if must(t, d.approve(held), "done"); there(filepath.Join(d.Root, "listed", odd)) {
+			t.Error("another file was deleted")
+		}
+	})
+	t.Run("X6 programs are asked for, or denied where the operator says so", func(t *testing.T) {
+		d.answer(must(t, d.call("workspace_shell", M{"script": "true"}), "review"), "reject", "")
+		denied := quick(t, "[profiles.default]\nallow_exec = false\n")
+		if r := denied.call("workspace_shell", M{"script": "true"}); text(r, "status") != "refused" || code(r) != "operation_disabled" || len(denied.cards("pending")) != 0 {
+			t.Errorf("got %v %v", r["status"], r["error"])
+		}
+	})
 	if status, out := d.http("PUT", "/v1/mode", d.reviewer(), M{"agent": "agent", "mode": "deny"}); status != 200 {
 		t.Fatalf("deny: %d %v", status, out)
 	}
-	t.Run("U10, X1, U11 (part) asking changes nothing, whatever is asked: one row each, and a person releases it", func(t *testing.T) {
+	t.Run("U10, X1 asking changes nothing, whatever is asked: one row each, and a person releases it", func(t *testing.T) {
 		for _, o := range rows {
 			name := named(o)
 			if o["built"] == false || text(o, "class") == "read" || name == "undo" || name == "request_profile_switch" {

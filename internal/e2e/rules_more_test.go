@@ -291,3 +291,57 @@ func TestTiersAndAnswers(t *testing.T) {
 		}
 	})
 }
+
+// The command line and HTTP answer alike: once, for the session, or no.
+func TestAnswersAlike(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	file := filepath.Join(d.Root, "a.txt")
+	type end struct{ state, effect, answered string }
+	ask := func(session string) M {
+		t.Helper()
+		write(t, file, "one\n")
+		_, r := d.http("POST", "/v1/call", d.Agent, M{"op": "write_file", "args": M{"path": "a.txt", "content": "two\n"}, "session": session})
+		return r
+	}
+	ended := func(held M) end {
+		_, row := d.http("GET", "/v1/approvals/"+idOf(held), d.reviewer(), nil)
+		return end{text(row, "state"), read(t, file), text(row, "card", "answered_by")}
+	}
+	t.Run("C140 approve, reject and approve for a session come to the same by command line and by HTTP", func(t *testing.T) {
+		held := must(t, ask(""), "review")
+		d.answer(held, "approve", "")
+		byHTTP := ended(held)
+		held = must(t, ask(""), "review")
+		if exit, _, errs := d.cli("review", "approve", idOf(held)); exit != 0 {
+			t.Fatal(errs)
+		}
+		if byCLI := ended(held); byCLI != byHTTP || byCLI != (end{"executed", "two\n", "reviewer"}) {
+			t.Errorf("approve: %v by command line, %v by HTTP", byCLI, byHTTP)
+		}
+		held = must(t, ask(""), "review")
+		d.answer(held, "reject", "no")
+		byHTTP = ended(held)
+		held = must(t, ask(""), "review")
+		if exit, _, errs := d.cli("review", "reject", idOf(held), "--note", "no"); exit != 0 {
+			t.Fatal(errs)
+		}
+		if byCLI := ended(held); byCLI != byHTTP || byCLI != (end{"rejected", "one\n", "reviewer"}) {
+			t.Errorf("reject: %v by command line, %v by HTTP", byCLI, byHTTP)
+		}
+		status, one := d.http("PUT", "/v1/rules", d.reviewer(), M{"agent": "agent", "scope": "session", "session": "h", "operations": []string{"write_file"}})
+		exit, out, errs := d.cli("rules", "grant", "--scope", "session", "--agent", "agent", "--session", "c", "--operation", "write_file", "--json")
+		if status != 200 || exit != 0 {
+			t.Fatalf("%d %v, %d %s", status, one, exit, errs)
+		}
+		for _, session := range []string{"h", "c"} {
+			if r := ask(session); text(r, "status") != "done" || text(r, "decision", "reason") != "granted" {
+				t.Errorf("session %s: %v", session, r)
+			}
+		}
+		must(t, ask("another"), "review")
+		if !strings.Contains(out, `"scope"`) {
+			t.Errorf("the rule: %s", out)
+		}
+	})
+}

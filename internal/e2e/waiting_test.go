@@ -113,7 +113,7 @@ func TestWaitingEverywhere(t *testing.T) {
 			t.Errorf("got %v, want %v", kinds, want)
 		}
 	})
-	t.Run("S60 (part) a withdrawal while the program runs ends all of it, and is told as that", func(t *testing.T) {
+	t.Run("S60 of what may meet an approval the last: a withdrawal while the program runs ends all of it, and is told as that", func(t *testing.T) {
 		held := must(t, d.call("workspace_shell", M{"script": "touch began; setsid sleep 71.5 & sleep 71.5; touch late"}), "review")
 		token, body := d.reviewer(), M{"answer": "approve", "shown_digest": text(d.card(held), "shown_digest")}
 		answered := make(chan M, 1)
@@ -123,13 +123,35 @@ func TestWaitingEverywhere(t *testing.T) {
 		}()
 		for end := time.Now().Add(20 * time.Second); !d.has("began") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
-		if status, r := d.http("POST", "/v1/approvals/"+idOf(held)+"/cancel", token, nil); status != 200 {
+		if status, r := d.http("POST", "/v1/approvals/"+idOf(held)+"/cancel", token, M{}); status != 200 {
 			t.Errorf("got %d %v", status, r)
 		}
 		<-answered
 		row := d.row(idOf(held))
 		if text(row, "reply", "error", "code") != "cancelled" || len(running("71.5")) > 0 || d.has("late") {
 			t.Errorf("got %v %v, alive %v", row["state"], object(row["reply"])["error"], running("71.5"))
+		}
+	})
+	t.Run("S61 a program that is remembered is remembered to the letter", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, "in/a.py"), "a.*b\n")
+		ask := func(command, cwd string, args ...string) M {
+			return d.call("workspace_shell", M{"command": command, "args": args, "cwd": cwd})
+		}
+		held := must(t, ask("grep", "in", "a.*b", "a.py", "*.py"), "review")
+		_, out := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", d.reviewer(), M{"answer": "approve", "remember": true, "shown_digest": text(d.card(held), "shown_digest")})
+		if text(out, "state") != "executed" {
+			t.Fatalf("got %v", out)
+		}
+		if r := ask("grep", "in", "a.*b", "a.py", "*.py"); text(r, "status") != "done" || text(r, "decision", "reason") != "remembered_rule" {
+			t.Errorf("the same call: %v %v", r["status"], r["decision"])
+		}
+		for name, r := range map[string]M{"what the pattern would match": ask("grep", "in", "axb", "a.py", "x.py"), "one word more": ask("grep", "in", "a.*b", "a.py", "x", "*.py"),
+			"another directory": ask("grep", ".", "a.*b", "a.py", "*.py"), "another program": ask("egrep", "in", "a.*b", "a.py", "*.py")} {
+			if text(r, "status") != "review" {
+				t.Errorf("%s: %v", name, r["status"])
+				continue
+			}
+			d.cancel(r)
 		}
 	})
 	t.Run("I57 undo without an id takes the whole last batch back", func(t *testing.T) {

@@ -219,6 +219,9 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	if e.cfg.Process.Confinement == "off" {
 		s.Warnings = append(s.Warnings, op.Warning{Code: "confinement_off", Message: "programs run unconfined: the operator switched confinement off"})
 	}
+	if left := e.Leftovers(); len(left) > 0 {
+		s.Warnings = append(s.Warnings, op.Warning{Code: string(op.DescendantsSurvived), Message: "an earlier daemon that was killed left running, ended since: " + strings.Join(left, ", ")})
+	}
 	return s, nil
 }
 

@@ -124,7 +124,7 @@ func (e *Engine) awaited(ctx context.Context, by op.Caller, id op.ID) (*run, err
 		past := e.events.last()
 		_, news, cancel := e.events.subscribe(past)
 		end := e.events.nextEnd()
-		if r := e.procs.runs.find(id, sees); r != nil {
+		if r := e.procs.runs.find(id, by.Token, sees); r != nil {
 			cancel()
 			return r, nil
 		}
@@ -142,6 +142,9 @@ func (e *Engine) awaited(ctx context.Context, by op.Caller, id op.ID) (*run, err
 		select {
 		case <-news:
 		case <-end:
+		case <-e.procs.running().Done(): // the daemon stops
+			cancel()
+			return nil, noRun
 		case <-label:
 			if !known {
 				cancel()

@@ -8,7 +8,16 @@ import (
 	"holdpoint/audit"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
+	"holdpoint/shellexec"
 )
+
+// TestMain lets the test binary be the helper that a confined program starts in.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == shellexec.HelperArg {
+		os.Exit(shellexec.Helper())
+	}
+	os.Exit(m.Run())
+}
 
 // TestMovedRoot takes the root's directory away between the answer and the execution, which
 // a client cannot time: the answer itself is refused while the directory is away. What was
@@ -114,4 +123,50 @@ func TestMovedRoot(t *testing.T) {
 			move(away, root)
 		})
 	}
+}
+
+// TestNoEntry closes the journal under an engine: what stands for a store that takes nothing.
+func TestNoEntry(t *testing.T) {
+	base := t.TempDir()
+	root, state := filepath.Join(base, "ws"), filepath.Join(base, "state")
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(state, journal.Options{CreatedOK: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := New(Config{Version: "test"}, j, l, nil)
+	t.Cleanup(func() { e.Close(); l.Close() })
+	if _, err := e.AddRoot(t.Context(), RootSpec{Dir: root}); err != nil {
+		t.Fatal(err)
+	}
+	agent := op.Caller{Token: "tk_a", Name: "a", Role: op.Agent}
+	put := func(path string) op.Reply {
+		return e.Call(t.Context(), agent, op.Request{Op: op.WriteFile, Args: op.Object{"path": path, "content": "x"}}, nil)
+	}
+	t.Run("I105 where the ledger takes no entry the call is denied and nothing is changed", func(t *testing.T) {
+		if r := put("before"); r.Status != op.Done {
+			t.Fatalf("got %v %v", r.Status, r.Error)
+		}
+		o, err := j.Operations(t.Context(), journal.Filter{})
+		if err != nil || len(o) != 1 || o[0].State != journal.Committed {
+			t.Fatalf("an entry is finished afterwards: %v %v", o, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r := put("after")
+		if _, err := os.Lstat(filepath.Join(root, "after")); r.Status == op.Done || r.EffectsExecuted || err == nil {
+			t.Errorf("got %v %v, the file: %v", r.Status, r.Error, err)
+		}
+		names, _ := os.ReadDir(root)
+		if len(names) != 1 {
+			t.Errorf("the root holds %v", names)
+		}
+	})
 }

@@ -46,7 +46,7 @@ func (e *Engine) Output(_ context.Context, by op.Caller, id op.ID, stream string
 	if limit <= 0 || limit > MaxOutput {
 		limit = MaxOutput
 	}
-	if r := e.procs.runs.find(id, e.sees(by)); r != nil && stream != "typed" {
+	if r := e.procs.runs.find(id, by.Token, e.sees(by)); r != nil && stream != "typed" {
 		return r.piece(stream, offset, tail, limit)
 	}
 	absent := op.Fail(op.NotFound, "no such output").Do("output that fits into its answer is not kept apart, and the rest not for ever")

@@ -33,6 +33,7 @@ type processes struct {
 	mu     sync.Mutex                   // guards levels, ctx and stop
 	levels map[string][]shellexec.Level // by root, found once
 	runs   runs
+	left   []string        // what an earlier daemon that was killed left running; set once, by Recover
 	ctx    context.Context // of all that runs; nil before the first
 	stop   context.CancelFunc
 }

@@ -56,6 +56,9 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	if approval == "" { // no row tells of it if this daemon ends now
 		e.record(c, d, "started", "", id, false)
 	}
+	if err := e.yoloBegins(c, d, id, spec); err != nil {
+		return e.fail(c, d, err)
+	}
 	r, err := e.begin(c, approval, id, spec)
 	if err != nil {
 		return e.fail(c, d, err)
@@ -83,6 +86,9 @@ func dimension(given *int64, usual uint16) uint16 {
 func (e *Engine) finished(ctx context.Context, c *call, d op.Decision, r *run) op.Reply {
 	res := r.proc.Wait()
 	r.stop() // nothing of it is left; this frees its context
+	if len(res.Survivors) == 0 {
+		r.unmark()
+	}
 	r.over(res, e.cfg.Now())
 	if res.Termination == shellexec.NoSandbox {
 		return e.fail(c, d, op.Fail(op.SandboxUnavailable, "the confinement that the card named cannot be had any more: "+res.Failure).Do("nothing was run; ask again"))
@@ -143,6 +149,9 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res 
 		"confinement": confinementOf(res.Levels)}
 	if by != "" {
 		result["stopped_by"] = by
+	}
+	if err := e.yoloEnded(c, d, id, res); err != nil {
+		r.Warnings = append(r.Warnings, op.Warning{Code: "yolo_log_incomplete", Message: "its end could not be put into the log of mode yolo"})
 	}
 	if run.Pty {
 		result["pty"], result["transcript"] = true, res.Stdout.File

@@ -38,11 +38,18 @@ func (e *Engine) listProfiles(ctx context.Context, c *call) (map[string]any, err
 // profile are pinned like a file: whoever approves has seen exactly these.
 func (e *Engine) lookSwitch(ctx context.Context, c *call) error {
 	wanted := c.args.(*op.SwitchArgs).Profile
-	name, now, err := e.profileOf(ctx, c.by)
+	by, err := e.asToken(ctx, c.by)
+	if err != nil {
+		return err
+	}
+	name, now, err := e.profileOf(ctx, by)
 	if err != nil {
 		return err
 	}
 	p, known, err := e.profileNamed(ctx, wanted)
+	if by.Clearance > 0 { // the owner's counts under every profile
+		p.Clearance = now.Clearance
+	}
 	switch {
 	case err != nil:
 		return err
@@ -70,6 +77,18 @@ func (e *Engine) lookSwitch(ctx context.Context, c *call) error {
 	c.plan = &fileops.Plan{Title: "Put " + op.Visible(c.by.Name, false) + " under the profile " + wanted, Lines: lines,
 		Result: map[string]any{"profile": wanted, "was": name, "changes": changes, "would": changes}}
 	return nil
+}
+
+// asToken gives a caller with all that its token says: a released call knows its token by
+// id alone.
+func (e *Engine) asToken(ctx context.Context, by op.Caller) (op.Caller, error) {
+	list, err := e.jrn.Tokens(ctx)
+	for _, t := range list {
+		if t.ID == by.Token {
+			by.Profile, by.Clearance = t.Profile, t.Clearance
+		}
+	}
+	return by, err
 }
 
 // performSwitch applies what a person released. It runs in the daemon on the answer's

@@ -124,6 +124,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 	if err := e.endSessions(ctx); err != nil {
 		return err
 	}
+	e.endLeft()
 	for _, state := range []string{"approved", "executing"} {
 		rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: state})
 		if err != nil {

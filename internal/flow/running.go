@@ -4,9 +4,11 @@ import (
 	"context"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"holdpoint/audit"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
 	"holdpoint/shellexec"
@@ -20,6 +22,7 @@ type run struct {
 	request string // the caller's label of the call, by which it can be followed before its answer
 	proc    *shellexec.Running
 	stop    context.CancelFunc
+	unmark  func() // of what a next daemon would look for
 
 	mu       sync.Mutex // guards what follows
 	attached int        // people who have it on their screen
@@ -117,13 +120,14 @@ func (s *runs) add(r *run) {
 	}
 }
 
-// find gives the newest run that a word names for whom sees lets see it: the id of a run, of the
-// row that released it, or the caller's own label of the call.
-func (s *runs) find(id op.ID, sees func(*run) bool) *run {
+// find gives the newest run that a word names, of those that sees lets see: the id of a run,
+// of the row that released it, or the request id of a call of token's own. Another's label
+// names nothing: it could be spelled as an id.
+func (s *runs) find(id, token op.ID, sees func(*run) bool) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range slices.Backward(s.list) {
-		if id != "" && (r.ID == id || r.Approval == id || r.request == string(id)) && sees(r) {
+		if id != "" && (r.ID == id || r.Approval == id || r.request == string(id) && r.token == token) && sees(r) {
 			return r
 		}
 	}
@@ -164,7 +168,7 @@ func (e *Engine) Runs(_ context.Context, by op.Caller) []RunView {
 
 // Run tells of one run.
 func (e *Engine) Run(_ context.Context, by op.Caller, id op.ID) (RunView, error) {
-	r := e.procs.runs.find(id, e.sees(by))
+	r := e.procs.runs.find(id, by.Token, e.sees(by))
 	if r == nil {
 		return RunView{}, noRun
 	}
@@ -181,7 +185,7 @@ func mayEnd(by op.Caller) error {
 
 // StopRun ends a run with all that it started, and gives it when nothing of it is left.
 func (e *Engine) StopRun(ctx context.Context, by op.Caller, id op.ID) (RunView, error) {
-	r := e.procs.runs.find(id, e.sees(by))
+	r := e.procs.runs.find(id, by.Token, e.sees(by))
 	if r == nil {
 		return RunView{}, noRun
 	}
@@ -227,7 +231,7 @@ func (e *Engine) settled(ctx context.Context, r *run) {
 
 // stopRow ends the running program of a row; it is not ok when nothing of the row runs.
 func (e *Engine) stopRow(ctx context.Context, by op.Caller, id op.ID) (ok bool, err error) {
-	r := e.procs.runs.find(id, func(r *run) bool { return r.Approval == id })
+	r := e.procs.runs.find(id, "", func(r *run) bool { return r.Approval == id })
 	if r == nil || !r.live() {
 		return false, nil
 	}
@@ -259,7 +263,13 @@ func (e *Engine) begin(c *call, approval, id op.ID, spec shellexec.Spec) (*run, 
 		spec.Busy = func() bool { return e.busy(r) }
 	}
 	var err error
+	if r.unmark, err = e.spill().Mark(r.token, id); err != nil {
+		stop()
+		return nil, err
+	}
+	spec.Env = append(spec.Env, shellexec.RunVariable+"="+string(id))
 	if r.proc, err = shellexec.Start(ctx, spec); err != nil {
+		r.unmark()
 		stop()
 		return nil, err
 	}
@@ -327,9 +337,26 @@ func (e *Engine) under(row journal.Approval) *run {
 	if row.State != journal.Executing {
 		return nil
 	}
-	r := e.procs.runs.find(row.ID, func(r *run) bool { return r.Approval == row.ID && r.detached() })
+	r := e.procs.runs.find(row.ID, "", func(r *run) bool { return r.Approval == row.ID && r.detached() })
 	if r == nil || !r.live() {
 		return nil
 	}
 	return r
+}
+
+// Leftovers names what an earlier daemon, killed with all its helpers, had left running.
+func (e *Engine) Leftovers() []string { return e.procs.left }
+
+// endLeft puts the runs on record that nobody saw to their end, and ends what is left of
+// them. Call it before anything runs.
+func (e *Engine) endLeft() {
+	runs := e.spill().Unended()
+	e.procs.left = append(e.procs.left, shellexec.Leftover(runs)...)
+	for _, id := range runs {
+		outcome := string(op.UnknownOutcome)
+		if slices.ContainsFunc(e.procs.left, func(l string) bool { return strings.HasSuffix(l, " of "+id) }) {
+			outcome = string(op.DescendantsSurvived)
+		}
+		e.log.Append(audit.Record{Kind: audit.End, Tool: op.WorkspaceShell, OperationID: op.ID(id), Outcome: outcome})
+	}
 }

@@ -43,7 +43,7 @@ func (e *Engine) lookTyping(ctx context.Context, c *call, a *op.ShellArgs) error
 	if b, err := json.Marshal(alone); err != nil || string(b) != emptyShell {
 		return op.Fail(op.BadRequest, "run_id goes with stdin alone: what to type").In("args.run_id")
 	}
-	r := e.procs.runs.find(op.ID(a.RunID), func(r *run) bool { return r.ID == op.ID(a.RunID) && r.token == c.by.Token && r.Root == c.ws.Key })
+	r := e.procs.runs.find(op.ID(a.RunID), "", func(r *run) bool { return r.ID == op.ID(a.RunID) && r.token == c.by.Token && r.Root == c.ws.Key })
 	switch {
 	case r == nil || !r.Pty:
 		return op.Fail(op.NotFound, "no session of yours has this id").In("args.run_id").Do("workspace_shell with pty true opens one")
@@ -177,7 +177,7 @@ func (e *Engine) Resize(_ context.Context, by op.Caller, id op.ID, rows, cols in
 
 // sessionOf gives a session that runs and that the caller may see.
 func (e *Engine) sessionOf(by op.Caller, id op.ID) (*run, error) {
-	r := e.procs.runs.find(id, e.sees(by))
+	r := e.procs.runs.find(id, by.Token, e.sees(by))
 	switch {
 	case r == nil:
 		return nil, noRun
