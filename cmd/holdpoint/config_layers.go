@@ -184,6 +184,31 @@ func fieldAt(t reflect.Type, name string) (reflect.StructField, bool) {
 	})
 }
 
+// guardConfig sees to it that no workspace reaches the configuration: it refuses, or in
+// a broad root, which may hold all there is, hides the files from every operation.
+func (o *opened) guardConfig() error {
+	if !o.broad {
+		return outsideWorkspaces(o.layers, o.engine.RootDirs())
+	}
+	for _, l := range o.layers {
+		for _, at := range []string{l.path, realPath(l.path)} {
+			o.engine.HideFile(at)
+		}
+	}
+	return nil
+}
+
+// realPath follows the links on the way to a file, and of the file, as far as they go.
+func realPath(path string) string {
+	if p, err := filepath.EvalSymlinks(path); err == nil {
+		return p
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}
+
 // outsideWorkspaces refuses a configuration that lies in a workspace: whoever is held to
 // it could write it.
 func outsideWorkspaces(list []layer, dirs []string) error {

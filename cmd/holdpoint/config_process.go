@@ -10,11 +10,15 @@ import (
 
 // processFile is what the operator says about programs.
 type processFile struct {
-	Confinement string   `toml:"confinement"`  // "" what can be had, "required", "off"
-	Env         []string `toml:"env"`          // names of the daemon's variables that programs may see
-	MaxTimeout  string   `toml:"max_timeout"`  // "10m" when absent
-	SessionIdle string   `toml:"session_idle"` // "30s" when absent
+	Confinement string   `toml:"confinement"`   // "" what can be had, "required", "off"
+	Env         []string `toml:"env"`           // names of the daemon's variables that programs may see
+	MaxTimeout  string   `toml:"max_timeout"`   // "10m" when absent
+	SessionIdle string   `toml:"session_idle"`  // "30s" when absent
+	MaxCount    int      `toml:"max_processes"` // of one run at a time, threads too; 4,096 when absent
 }
+
+// leastCount is the least number of processes that Linux can hold a namespace to.
+const leastCount = 301
 
 func (p processFile) into(cfg *flow.Config) error {
 	switch p.Confinement {
@@ -23,7 +27,9 @@ func (p processFile) into(cfg *flow.Config) error {
 	default:
 		return errors.New(`process.confinement must be "required", "off" or absent`)
 	}
-	cfg.Process.Env = p.Env
+	if cfg.Process.Env, cfg.Process.MaxCount = p.Env, p.MaxCount; p.MaxCount < 0 || p.MaxCount > 0 && p.MaxCount < leastCount {
+		return errors.New("process.max_processes must be 301 or more: the kernel counts no fewer")
+	}
 	if p.MaxTimeout != "" {
 		d, err := time.ParseDuration(p.MaxTimeout)
 		if err != nil || d <= 0 {

@@ -101,7 +101,7 @@ func (r *reloader) reload(ctx context.Context, by string) {
 		err = bad
 	}
 	if err == nil {
-		err = outsideWorkspaces(configLayers(r.flag, r.env), r.o.engine.RootDirs())
+		err = r.o.guardConfig()
 	}
 	if err != nil {
 		r.o.engine.ConfigFault(op.AsError(err).Message)

@@ -43,6 +43,7 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #confinement = ""
 #env = []
 #session_idle = "30s"
+#max_processes = 4096
 #max_timeout = "10m"
 
 # The clearance that an operation needs; 1 where absent.

@@ -155,7 +155,7 @@ func (o *opened) addRoots(ctx context.Context, specs []flow.RootSpec) error {
 	if err := o.trust.SetWorkspaces(o.engine.RootDirs()); err != nil {
 		return err
 	}
-	if err := outsideWorkspaces(o.layers, o.engine.RootDirs()); err != nil {
+	if err := o.guardConfig(); err != nil {
 		return err
 	}
 	return o.engine.Recover(ctx)
@@ -345,7 +345,7 @@ func (a adapter) AddRoot(ctx context.Context, name, dir string) (any, error) {
 	}
 	err = a.trust.SetWorkspaces(a.engine.RootDirs())
 	if err == nil {
-		err = outsideWorkspaces(a.layers, a.engine.RootDirs())
+		err = a.guardConfig()
 	}
 	if err != nil {
 		a.engine.RemoveRoot(w.Key)

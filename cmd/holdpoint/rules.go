@@ -178,7 +178,7 @@ func (a *app) ruleList(ctx context.Context, all bool, kind string) error {
 }
 
 func ruleRow(a *app, r ruleView) []string {
-	what := joined(" ", string(r.Mode), r.Scope, r.Session, r.Stage, names(r.Operations), strings.Join(r.Paths, " "), r.Identity)
+	what := joined(" ", string(r.Mode), r.Profile, r.Scope, r.Session, r.Stage, names(r.Operations), strings.Join(r.Paths, " "), r.Identity)
 	use := ""
 	if r.Count > 0 {
 		use = fmt.Sprintf("used %d of %d", r.Used, r.Count)

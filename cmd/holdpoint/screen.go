@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -58,6 +59,7 @@ type (
 		err  error
 	}
 	toldMsg struct{ text string }
+	toolMsg struct{ err error }
 	tickMsg struct{}
 )
 
@@ -129,6 +131,11 @@ func (s *screen) Update(m tea.Msg) (tea.Model, tea.Cmd) {
 	case toldMsg:
 		s.busy, s.told, s.open, s.top = false, m.text, false, 0
 		return s, s.load()
+	case toolMsg:
+		if s.told = ""; m.err != nil {
+			e := op.AsError(m.err)
+			s.told = line(e.Message) + " " + line(e.Hint)
+		}
 	case tea.KeyPressMsg:
 		if s.asking != "" {
 			return s, s.answerKey(m)
@@ -169,6 +176,8 @@ func (s *screen) key(k string) tea.Cmd {
 	case k == "e" && s.open && !s.history:
 		s.exact = !s.exact
 		return s.fetch()
+	case k == "t" && s.open && !s.history && s.shown.Diff != "":
+		return tea.Exec(inTool{s}, func(err error) tea.Msg { return toolMsg{err} })
 	case k == "a" && s.answerable():
 		s.ask("approve")
 	case k == "r" && s.answerable():
@@ -303,3 +312,14 @@ func (s *screen) undo(id op.ID) string {
 	}
 	return "Undone: " + line(string(id))
 }
+
+// inTool hands the terminal to the person's diff tool while it shows the open card.
+type inTool struct{ s *screen }
+
+// Run opens the tool and waits for it.
+func (t inTool) Run() error { return t.s.a.showInTool(t.s.ctx, t.s.c, string(t.s.shown.ID), "") }
+
+// SetStdin and its like are of no matter: the tool gets the terminal of this command.
+func (inTool) SetStdin(io.Reader)  {}
+func (inTool) SetStdout(io.Writer) {}
+func (inTool) SetStderr(io.Writer) {}

@@ -106,7 +106,7 @@ func (s *screen) foot() string {
 	case s.open && s.history:
 		return s.cut("u undo   j k scroll   Esc list   q quit")
 	case s.open:
-		return s.cut("a approve: " + line(s.shown.Title) + "   r reject   e exact call   j k scroll   Esc list   q quit")
+		return s.cut("a approve: " + line(s.shown.Title) + "   r reject   e exact call   t diff tool   j k scroll   Esc list   q quit")
 	case s.history:
 		return s.cut("Enter open   j k choose   w waiting   q quit")
 	}

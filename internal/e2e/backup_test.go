@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,44 @@ func TestBackups(t *testing.T) {
 		t.Helper()
 		return must(t, d.approve(must(t, d.call("rollback_file", M{"path": path, "backup_id": id}), "review")), "done")
 	}
+
+	t.Run("C42 every spelling of the usual place is the usual place, and any directory is another, for all that take one", func(t *testing.T) {
+		write(t, at("c42/f"), "one\n")
+		for _, place := range []any{nil, "", "default"} {
+			for name, args := range map[string]M{
+				"backup_file": {"path": "c42/f"},
+				"edit_file":   {"path": "c42/f", "old_string": "one", "new_string": "two"},
+			} {
+				if place != nil {
+					args["backup_root"] = place
+				}
+				r := must(t, d.call(name, args), "done")
+				if text(r, "decision", "reason") != "low_impact_scoped_change" {
+					t.Errorf("%s, %v: got %v", name, place, r["decision"])
+				}
+				must(t, d.undo(r), "done")
+			}
+		}
+		before := digest(t, d.Root)
+		for _, place := range []string{"./default", "default/", "c42", "elsewhere/deep", filepath.Join(d.Root, "abs"), "Default"} {
+			for name, args := range map[string]M{
+				"backup_file": {"path": "c42/f"},
+				"edit_file":   {"path": "c42/f", "old_string": "one", "new_string": "two"},
+				"write_file":  {"path": "c42/f", "content": "all new\n"},
+			} {
+				args["backup_root"] = place
+				held := must(t, d.call(name, args), "review")
+				all := append([]string{text(held, "decision", "reason")}, words(object(held["decision"])["also"])...)
+				if !slices.Contains(all, "custom_backup_root") {
+					t.Errorf("%s, %v: got %v", name, place, all)
+				}
+				d.cancel(held)
+			}
+		}
+		if digest(t, d.Root) != before {
+			t.Error("holding them changed something")
+		}
+	})
 
 	t.Run("C42 (part) backups go to the usual place unless a person lets them go elsewhere", func(t *testing.T) {
 		write(t, at("c42.txt"), "one\n")

@@ -214,7 +214,7 @@ func theRest(t *testing.T, c *mcpTools, at func(string) string) {
 			t.Errorf("%s: got %q, want %q", call.tool, r.Text, call.want)
 		}
 	}
-	patched := c.done("patch_file", M{"path": at("r.md"), "patch": "--- a/r.md\n+++ b/r.md\n@@ -1,3 +1,3 @@\n # Needle\n \n-- one\n+- two\n"})
+	patched := c.done("patch_file", M{"patch": "--- a/" + at("r.md") + "\n+++ b/" + at("r.md") + "\n@@ -1,3 +1,3 @@\n # Needle\n \n-- one\n+- two\n"})
 	if id, _ := patched.Facts["undo"].(string); !strings.HasPrefix(id, "un_") {
 		t.Errorf("patch_file: %v", patched.Facts)
 	}

@@ -150,5 +150,6 @@ func TestPageHostile(t *testing.T) {
 			b.shows("many/" + i + ".txt")
 		}
 	})
+	hostileFields(t, d, b, calm)
 	reachOnPage(t, d, b)
 }

@@ -186,6 +186,21 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("a read: %v", r["result"])
 		}
 	})
+	t.Run("X17 (part) the mode of a profile is a ceiling for the modes that people set", func(t *testing.T) {
+		a := agent("ceiling", M{"profile": "web"})
+		for _, mode := range []string{"auto", "deny"} {
+			if s, out := d.http("PUT", "/v1/mode", d.reviewer(), M{"agent": "ceiling", "mode": mode}); s != 200 {
+				t.Fatalf("got %d %v", s, out)
+			}
+			_, r := d.send(a, M{"op": "edit_file", "args": M{"path": "f", "old_string": "one", "new_string": "1"}})
+			if text(must(t, r, "review"), "decision", "reason") != "mode_restricted" {
+				t.Errorf("%s: %v", mode, r["decision"])
+			}
+			if _, r := d.send(a, M{"op": "view_file", "args": M{"path": "f"}}); (text(r, "status") == "done") != (mode == "auto") {
+				t.Errorf("%s: a read: %v", mode, r["status"])
+			}
+		}
+	})
 	t.Run("limits of a profile are refusals, not cards", func(t *testing.T) {
 		a := agent("limits", M{"profile": "small"})
 		before := len(d.cards(""))

@@ -100,6 +100,12 @@ func TestScreen(t *testing.T) {
 	write(t, filepath.Join(d.Root, "two\u202e\u200b.txt"), "x\n")
 	_, one := d.http("POST", "/v1/call", d.Agent, M{"op": "delete_file", "args": M{"path": "one.txt"}, "intent": "tidy \x1b[2J\u202e up"})
 	two := must(t, d.call("delete_file", M{"path": "two\u202e\u200b.txt"}), "review")
+	ran, tool := filepath.Join(filepath.Dir(d.State), "ran"), filepath.Join(filepath.Dir(d.State), "tool.sh")
+	write(t, tool, "#!/bin/sh\ncat \"$1\" > "+ran+"\n")
+	if err := os.Chmod(tool, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(d.env, "HOLDPOINT_DIFFTOOL="+tool)
 	v := d.terminal("review")
 	t.Run("I87 (part), I91 (part) list, card and diff; no single key approves what destroys", func(t *testing.T) {
 		v.shows("Waiting for a person: 2")
@@ -107,6 +113,13 @@ func TestScreen(t *testing.T) {
 		v.press("\r")
 		v.shows("they asked")
 		v.shows("-first line")
+		v.press("t")
+		for end := time.Now().Add(20 * time.Second); !there(ran) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		}
+		v.shows("-first line")
+		if !there(ran) || read(t, ran) != "first line\n" {
+			t.Error("the diff tool was not opened on the card")
+		}
 		v.press("a")
 		v.shows("Type yes and Enter")
 		v.press("\r")

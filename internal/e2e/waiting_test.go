@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -165,6 +166,44 @@ func TestWaitingEverywhere(t *testing.T) {
 		}
 		if exit, out, errs := d.cli("undo", "@"); exit != 0 || digest(t, d.Root) != before {
 			t.Errorf("exit %d %s %s", exit, out, errs)
+		}
+	})
+}
+
+// TestQuarantine follows one deleted file to the end of its window.
+func TestQuarantine(t *testing.T) {
+	t.Parallel()
+	d := quick(t, "keep = \"3s\"\n")
+	file := filepath.Join(d.Root, "q.txt")
+	write(t, file, "quarantined 4715\n")
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	before := digest(t, d.Root)
+	drop := func() (done M) {
+		return must(t, d.approve(must(t, d.call("delete_file", M{"path": "q.txt"}), "review")), "done")
+	}
+	t.Run("I47 a delete lies in quarantine, comes back byte and mode alike, and goes when its window is over, on record", func(t *testing.T) {
+		done := drop()
+		if exit, out, errs := d.cli("gc"); exit != 0 || len(holds(t, "quarantined 4715", d.store())) != 1 {
+			t.Errorf("within the window: exit %d %s%s", exit, out, errs)
+		}
+		must(t, d.undo(done), "done")
+		if digest(t, d.Root) != before {
+			t.Fatal("it did not come back as it was")
+		}
+		done = drop()
+		time.Sleep(3200 * time.Millisecond)
+		if exit, out, errs := d.cli("gc"); exit != 0 || len(holds(t, "quarantined 4715", d.store())) != 0 {
+			t.Errorf("after the window: exit %d %s%s", exit, out, errs)
+		}
+		if r := d.undo(done); code(r) != "undo_expired" {
+			t.Errorf("got %v", r["error"])
+		}
+		for _, o := range d.operations() {
+			if o["id"] == done["operation_id"] && text(o, "undo") != "expired" {
+				t.Errorf("the log: %v", o)
+			}
 		}
 	})
 }

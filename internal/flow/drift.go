@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
 	"holdpoint/internal/journal"
+	"holdpoint/internal/rooted"
 	"holdpoint/op"
 	"holdpoint/preflight"
 )
@@ -86,17 +86,13 @@ func (d *drift) miss(id op.ID, why error) {
 	d.lack = watchLimit(why)
 }
 
-// watchLimit words the failure of a watch. The kernel calls its limits a full device and
-// too many files, which sends people to the wrong place.
+// watchLimit words the failure of a watch.
 func watchLimit(err error) *op.Error {
 	what, hint := "the directory cannot be watched", "cards are looked at when they are opened, and what is approved is held to its pins all the same"
-	switch {
-	case err == nil:
+	if err == nil {
 		what = fmt.Sprintf("%d directories are watched, and no more are", maxWatched)
-	case errors.Is(err, syscall.ENOSPC):
-		what, hint = "the kernel gives this user no more watches", "raise fs.inotify.max_user_watches; "+hint
-	case errors.Is(err, syscall.EMFILE):
-		what, hint = "the kernel gives this user no more watchers", "raise fs.inotify.max_user_instances; "+hint
+	} else if setting := rooted.WatchLimit(err); setting != "" {
+		what, hint = "the kernel gives this user no more watches", "raise "+setting+"; "+hint
 	}
 	return op.Fail(op.WatchLimit, what).Do(hint).Because(err)
 }

@@ -149,6 +149,7 @@ func (n *notOurs) operation(o journal.Operation) {
 }
 
 func (n *notOurs) left(p op.Path, s op.State) {
+	delete(n.runs, p)
 	if n.last[p] = s; s.Kind == op.Directory && s.Hash != "" {
 		n.trees[p] = s
 	} else {

@@ -25,6 +25,7 @@ type ProcessConfig struct {
 	Env              []string      // names of the daemon's variables that programs may see
 	MaxTimeout       time.Duration // 10 minutes where zero
 	SessionIdle      time.Duration // 30 seconds where zero
+	MaxCount         int           // processes and threads of one run; 4,096 where zero
 	Hide             []string      // further places of the daemon that no program may see
 }
 

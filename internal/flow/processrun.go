@@ -35,6 +35,7 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	id := e.jrn.NewID("run_")
 	spec.Program, spec.Argv, spec.Dir, spec.Timeout, spec.Network = p.program.File, p.argv, p.dir, p.timeout, p.run.Network
 	spec.Confined, spec.ReadOnly = e.cfg.Process.Confinement != "off", p.readOnly
+	spec.Processes = e.cfg.Process.MaxCount
 	private := shellexec.Private
 	spec.Env = shellexec.Environ(e.cfg.Getenv, e.cfg.Process.Env, p.env, e.search(), private)
 	for _, l := range p.levels {
@@ -155,7 +156,7 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res 
 	}
 	if run.Pty {
 		result["pty"], result["transcript"] = true, res.Stdout.File
-		if run.untold {
+		if run.leftOut() {
 			r.Warnings = append(r.Warnings, op.Warning{Code: "side_log_incomplete", Message: "not all that was typed could be put into the side log"})
 		}
 	}

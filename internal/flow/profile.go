@@ -129,7 +129,7 @@ func put(set, args op.Object, told *[]op.Warning) op.Object {
 // limited refuses a call that is larger than the profile allows. It comes before the
 // judgement, and a person cannot lift it: it is no question of asking.
 func (c *call) limited() error {
-	if c.spec.Class == op.Read || c.released {
+	if c.spec.Class == op.Read || c.spec.Class == op.Reverting || c.released {
 		return nil
 	}
 	n := 0

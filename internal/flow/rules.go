@@ -84,7 +84,8 @@ func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.E
 func modeFor(base op.Mode, rules []journal.Rule, c *call, now time.Time) op.Mode {
 	mode := base
 	for _, r := range rules {
-		if r.Kind == journal.ModeRule && r.Live(now) && modeRank[r.Mode] > modeRank[mode] && (r.Session == "" || r.Session == c.req.Session) {
+		// Deny and prompt of a profile are a ceiling: nobody loosens them for one session.
+		if base == op.AutoMode && r.Kind == journal.ModeRule && r.Live(now) && modeRank[r.Mode] > modeRank[mode] && (r.Session == "" || r.Session == c.req.Session) {
 			mode = r.Mode
 		}
 	}

@@ -86,6 +86,13 @@ func (r *run) end(by string) {
 	r.stop()
 }
 
+// leftOut reports that the side log of what was typed is not whole.
+func (r *run) leftOut() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.untold
+}
+
 // over puts on record how it ended, for those who list it.
 func (r *run) over(res shellexec.Result, now time.Time) {
 	r.mu.Lock()

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"context"
+	"path/filepath"
 	"time"
 
 	"holdpoint/audit"
@@ -64,6 +65,17 @@ func (e *Engine) Reloaded(by string, err error) {
 	}
 	e.log.Append(audit.Record{Kind: audit.Setting, Agent: by, Outcome: outcome})
 	e.events.publish(Event{Type: "config.reloaded", Time: e.cfg.Now().UTC(), Data: map[string]any{"outcome": outcome}})
+}
+
+// HideFile keeps a file of the daemon's out of reach of every root that holds it.
+func (e *Engine) HideFile(path string) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for _, w := range e.roots {
+		if rel, err := filepath.Rel(w.Root.Dir(), path); err == nil && filepath.IsLocal(rel) && rel != "." {
+			w.Root.Hide(op.Path(filepath.ToSlash(rel)))
+		}
+	}
 }
 
 // protect gives a root the operator's patterns; they count from the next look on.

@@ -214,8 +214,9 @@ func (s *served) put(k servedKey, body []byte) {
 	}
 	s.at[k] = s.order.PushFront(&servedFile{k, body})
 	s.bytes += cap(body)
+	drop := s.order.Remove // of the list, and no file
 	for s.bytes > maxServed {
-		last := s.order.Remove(s.order.Back()).(*servedFile)
+		last := drop(s.order.Back()).(*servedFile)
 		delete(s.at, last.key)
 		s.bytes -= cap(last.body)
 	}

@@ -14,7 +14,7 @@ var onlyFrom = map[string][]string{
 	"performProcess": {"perform"},
 	"performApart":   {"perform"},
 	"begin":          {"performProcess"}, // starts a program
-	"Apply":          {"perform"}, // the hands on the workspace
+	"Apply":          {"perform"},        // the hands on the workspace
 	"execute":        {"release"},
 	"release":        {"Answer"}, // a person's word
 	"Claim":          {"release"},
