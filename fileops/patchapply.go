@@ -21,7 +21,7 @@ func applyHunks(old []byte, f filePatch) ([]byte, []op.Warning, error) {
 	from := 0
 	for i, h := range f.hunks {
 		want := h.side('-')
-		at, err := h.place(lines, want, from, f.anywhere)
+		at, err := h.place(lines, want, from, f)
 		if err != nil {
 			e := op.AsError(err)
 			e.Message = fmt.Sprintf("hunk %d (line %d of the patch): %s", i+1, h.line, e.Message)
@@ -79,18 +79,18 @@ func (h hunk) result(there [][]byte, loose bool) [][]byte {
 }
 
 // place finds the one place for the old lines, at or after from.
-func (h hunk) place(lines, want [][]byte, from int, anywhere bool) (int, error) {
-	if anywhere {
+func (h hunk) place(lines, want [][]byte, from int, f filePatch) (int, error) {
+	if f.anywhere {
 		return h.seek(lines, want, from)
 	}
 	stated := h.stated()
 	if len(want) == 0 {
 		return h.insertion(lines, stated, from)
 	}
-	if stated >= from && fits(lines, want, stated, false) {
+	if stated >= from && fits(lines, want, stated, false) && !(f.anchored && h.misplaced(stated, len(want), len(lines), true)) {
 		return stated, nil
 	}
-	found := slices.DeleteFunc(places(lines, want, from, false), func(at int) bool { return h.misplaced(at, len(want), len(lines)) })
+	found := slices.DeleteFunc(places(lines, want, from, false), func(at int) bool { return h.misplaced(at, len(want), len(lines), f.anchored) })
 	switch len(found) {
 	case 1:
 		return found[0], nil
@@ -103,8 +103,8 @@ func (h hunk) place(lines, want [][]byte, from int, anywhere bool) (int, error) 
 // misplaced reports a place that goes against what the hunk says by the context that it
 // has not: one with context at its end only, at line 1, begins the file, and one with
 // context at its start only ends it. Elsewhere that would be dropped context. A hunk
-// without any says nothing.
-func (h hunk) misplaced(at, n, lines int) bool {
+// without any says nothing, unless its patch is anchored: then it is the whole file.
+func (h hunk) misplaced(at, n, lines int, anchored bool) bool {
 	lead, trail := 0, 0
 	for lead < len(h.lines) && h.lines[lead].mark == ' ' {
 		lead++
@@ -112,7 +112,7 @@ func (h hunk) misplaced(at, n, lines int) bool {
 	for trail < len(h.lines) && h.lines[len(h.lines)-1-trail].mark == ' ' {
 		trail++
 	}
-	if lead == 0 && trail == 0 {
+	if lead == 0 && trail == 0 && !anchored {
 		return false
 	}
 	return h.oldStart == 1 && at != 0 || trail == 0 && at+n != lines

@@ -3,6 +3,7 @@ package fileops
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,7 @@ type filePatch struct {
 	line      int  // of the patch, where this file begins
 	anywhere  bool // hunks name no lines: they are looked for from the top, in order
 	hasHeader bool // "diff --git"
+	anchored  bool // git made it with context: a hunk that lacks some at an end is at that end of the file
 }
 
 type patchKind uint8
@@ -95,7 +97,21 @@ func parsePatch(text []byte) ([]filePatch, error) {
 	if len(out) == 0 {
 		return nil, op.Fail(op.PatchParse, "no file header is in the patch").In("args.patch").Do(`a unified diff begins with "--- a/file" and "+++ b/file", or with "diff --git"`)
 	}
+	anchor(out)
 	return out, nil
+}
+
+// anchor marks the files of a patch that git made with context. A patch without any, as
+// diff -U0 makes, says nothing by what it lacks.
+func anchor(files []filePatch) {
+	context := slices.ContainsFunc(files, func(f filePatch) bool {
+		return slices.ContainsFunc(f.hunks, func(h hunk) bool {
+			return slices.ContainsFunc(h.lines, func(l hunkLine) bool { return l.mark == ' ' })
+		})
+	})
+	for i := range files {
+		files[i].anchored = context && files[i].hasHeader
+	}
 }
 
 // file reads the next file; nil for a line that is none of one.

@@ -185,17 +185,19 @@ func fieldAt(t reflect.Type, name string) (reflect.StructField, bool) {
 }
 
 // guardConfig sees to it that no workspace reaches the configuration: it refuses, or in
-// a broad root, which may hold all there is, hides the files from every operation.
+// a broad root, which may hold all there is, hides its directory from every operation.
 func (o *opened) guardConfig() error {
-	if !o.broad {
-		return outsideWorkspaces(o.layers, o.engine.RootDirs())
-	}
+	var rest []layer
 	for _, l := range o.layers {
-		for _, at := range []string{l.path, realPath(l.path)} {
-			o.engine.HideFile(at)
+		dir := filepath.Dir(l.path)
+		if !o.broad || filepath.Base(dir) != "holdpoint" || trusted.Outside(l.path, o.engine.RootDirs()) == nil {
+			rest = append(rest, l)
+			continue
 		}
+		o.engine.HideDir(dir)
+		o.engine.HideDir(filepath.Dir(realPath(l.path)))
 	}
-	return nil
+	return outsideWorkspaces(rest, o.engine.RootDirs())
 }
 
 // realPath follows the links on the way to a file, and of the file, as far as they go.
@@ -214,7 +216,7 @@ func realPath(path string) string {
 func outsideWorkspaces(list []layer, dirs []string) error {
 	for _, l := range list {
 		if trusted.Outside(l.path, dirs) != nil {
-			return op.Fail(op.StateUnsafe, "the configuration "+filepath.Clean(l.path)+" lies inside a workspace").Do("keep it elsewhere: agents could write it")
+			return op.Fail(op.StateUnsafe, "the configuration "+filepath.Clean(l.path)+" lies inside a workspace").Do("keep it elsewhere, as agents could write it; in a broad root a directory named holdpoint is hidden from them")
 		}
 	}
 	return nil

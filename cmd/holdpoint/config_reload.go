@@ -100,7 +100,7 @@ func (r *reloader) reload(ctx context.Context, by string) {
 	if err == nil {
 		err = bad
 	}
-	if err == nil {
+	if err == nil && !r.o.broad { // there it is hidden already
 		err = r.o.guardConfig()
 	}
 	if err != nil {

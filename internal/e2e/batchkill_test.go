@@ -21,7 +21,7 @@ func hundred() (files map[string]string, items []M) {
 		files[name] = fmt.Sprintf("old %d\nrest\n", i)
 		add("edit_file", M{"path": name, "old_string": "old", "new_string": "new"})
 	}
-	for i := range 20 {
+	for i := range 17 {
 		add("write_file", M{"path": fmt.Sprintf("made/%d/%02d", i%3, i), "content": "made\n"})
 	}
 	for i := range 20 {
@@ -53,6 +53,10 @@ func hundred() (files map[string]string, items []M) {
 	add("move_file", M{"source": "x", "destination": "t"})
 	add("move_file", M{"source": "y", "destination": "x"})
 	add("move_file", M{"source": "t", "destination": "y"})
+	files["left/in"], files["right/in"] = "l\n", "r\n"
+	add("move_file", M{"source": "left", "destination": "aside"})
+	add("move_file", M{"source": "right", "destination": "left"})
+	add("move_file", M{"source": "aside", "destination": "right"})
 	add("delete_file", M{"path": "edit/00"})
 	add("write_file", M{"path": "edit/00", "content": "again\n"})
 	return files, items

@@ -2,13 +2,10 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"text/tabwriter"
 )
 
 // move names one item of a batch.
@@ -71,33 +68,5 @@ func TestBatchPlaces(t *testing.T) {
 		if got := text(objects(object(r["result"])["items"])[2], "result", "content"); got != "one\nTWO\n" {
 			t.Errorf("seen in the batch: %q", got)
 		}
-	})
-}
-
-// TestKillPlaces kills the daemon at each change of a name while directories change places.
-func TestKillPlaces(t *testing.T) {
-	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "holdpoint")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/holdpoint").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	seed := seedOf(t)
-	tab := tabwriter.NewWriter(&strings.Builder{}, 0, 0, 2, ' ', 0)
-	t.Run("directories that change places are all where they were or all where they go after a kill at any rename", func(t *testing.T) {
-		s := scene{short: "places", held: true, op: "batch_file_ops", files: map[string]string{"d/x": "ex\n", "e/w": "double\n", "f/v": "vee\n"}}
-		s.args = M{"operations": []any{item("edit_file", M{"path": "d/x", "old_string": "ex", "new_string": "EX"}), move("f", "t"), move("e", "f"), move("d", "e"), move("t", "d")}}
-		s.only = func(kind string, numbers []int, made int) []int {
-			numbers = nil
-			for n := 1; n <= made && kind == "rename*"; n++ {
-				numbers = append(numbers, n)
-			}
-			return numbers
-		}
-		k := newKills(t, bin, s, rand.New(rand.NewPCG(seed, 77)))
-		k.s.kept = k.keeps()
-		if k.all(tab) == 0 {
-			t.Error("no kill left anything to mend")
-		}
-		k.inOrder()
 	})
 }

@@ -128,7 +128,7 @@ func TestClean(t *testing.T) {
 	t.Run("a request id makes a cleanup that was done come back as it was", func(t *testing.T) {
 		first := must(t, n.clean(M{"request_id": "night-1"}), "done")
 		again := must(t, n.clean(M{"request_id": "night-1"}), "done")
-		if first["operation_id"] != again["operation_id"] || first["operation_id"] == nil {
+		if first["operation_id"] != again["operation_id"] || first["operation_id"] == nil || object(first["result"])["count"] != 3.0 || object(again["result"])["count"] != 3.0 {
 			t.Errorf("got %v and %v", first["operation_id"], again["operation_id"])
 		}
 	})

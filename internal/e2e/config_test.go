@@ -81,6 +81,28 @@ func TestConfigFile(t *testing.T) {
 			}
 		}
 	})
+	t.Run("in a broad root the configuration is out of reach of every operation", func(t *testing.T) {
+		base := shortDir(t)
+		conf := filepath.Join(base, "holdpoint", "holdpoint.toml")
+		write(t, conf, "keep = \"9d\"\n")
+		d := startOn(t, base, filepath.Join(base, "state"), nil, "--config", conf, "--review-auth", "token", "--allow-broad-root")
+		for op, args := range map[string]M{"view_file": {"path": "holdpoint/holdpoint.toml"}, "write_file": {"path": "holdpoint/holdpoint.toml", "content": ""}, "delete_file": {"path": "holdpoint", "recursive": true}, "move_file": {"source": "holdpoint/holdpoint.toml", "destination": "x"},
+			"create_directory": {"path": "state/none/holdpoint"}} {
+			s, r := d.call2(op, args)
+			fails(t, s, r, 403, "outside_workspace")
+		}
+		write(t, filepath.Join(base, "seen"), "keep = 1\n")
+		for op, args := range map[string]M{"file_tree": {}, "search_files": {"pattern": "keep"}} {
+			if _, r := d.call2(op, args); !strings.Contains(fmt.Sprint(must(t, r, "done")["result"]), "seen") || strings.Contains(fmt.Sprint(r["result"]), "holdpoint") {
+				t.Errorf("%s: %v", op, r["result"])
+			}
+		}
+		d.stop(15)
+		write(t, filepath.Join(base, "open.toml"), "")
+		if rc, out := refuses(t, base, filepath.Join(base, "state"), nil, "--config", filepath.Join(base, "open.toml"), "--allow-broad-root"); rc == 0 || !strings.Contains(out, "state_unsafe") {
+			t.Errorf("%d %s", rc, out)
+		}
+	})
 	t.Run("flags of serve win over the file, and the file stands in for those that are absent", func(t *testing.T) {
 		root, state := dirs(t)
 		write(t, at("serve.toml"), fmt.Sprintf("[serve]\nroots = [\"other=%s\"]\nreview_auth = \"nonsense\"\n", dir))

@@ -17,14 +17,14 @@ import (
 )
 
 // kindInputs is how many inputs each kind of the data cases gets beside the written ones.
-const kindInputs = 4
+const kindInputs = 3
 
 // TestKindsOfData makes inputs of its own for each kind of the cases of data: what holds of
 // the written case must hold of any.
 func TestKindsOfData(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
-	d := quick(t, "")
+	d, inner := quick(t, ""), quick(t, "")
 	for n, kind := range []struct {
 		name string
 		one  func(*made, *testing.T)
@@ -41,7 +41,7 @@ func TestKindsOfData(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			for i := range kindInputs {
-				m := &made{daemon: d, r: rand.New(rand.NewPCG(seed, uint64(n*1000+i))), dir: fmt.Sprintf("k%d-%d", n, i)}
+				m := &made{daemon: d, inner: inner, r: rand.New(rand.NewPCG(seed, uint64(n*1000+i))), dir: fmt.Sprintf("k%d-%d", n, i)}
 				if err := os.Mkdir(m.at(""), 0o755); err != nil {
 					t.Fatal(err)
 				}
@@ -54,8 +54,9 @@ func TestKindsOfData(t *testing.T) {
 // made is one generated input in a directory of its own.
 type made struct {
 	*daemon
-	r   *rand.Rand
-	dir string
+	inner *daemon // for what fills a whole root
+	r     *rand.Rand
+	dir   string
 }
 
 func (m *made) at(name string) string  { return filepath.Join(m.Root, m.dir, name) }
@@ -227,7 +228,7 @@ func (m *made) metadata(t *testing.T) {
 func (m *made) patched(t *testing.T) {
 	g := &gitPair{t: t, repo: t.TempDir(), rng: m.r}
 	g.git("init", "-q")
-	inner := quickOnly(t)
+	inner := m.inner
 	for applied := 0; applied < 1; {
 		g.pair()
 		want, says := g.apply()
@@ -426,9 +427,6 @@ func (m *made) pages(t *testing.T) {
 		t.Errorf("hit at %d of %d: %v", at+1, len(line), s["matches"])
 	}
 }
-
-// quickOnly is a daemon of its own for a test that fills the whole root.
-func quickOnly(t *testing.T) *daemon { return quick(t, "") }
 
 // TestKindDurability kills the daemon at a random call of an edit.
 func TestKindDurability(t *testing.T) {

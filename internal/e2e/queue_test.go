@@ -254,7 +254,7 @@ func TestQueue(t *testing.T) {
 			t.Fatalf("got %d", status)
 		}
 		status, out := d.say(idOf(held), "approve", "")
-		if status != 409 || read(t, in("l")) != "l\n" {
+		if status != 409 || code(out) != "cancelled" || read(t, in("l")) != "l\n" {
 			t.Fatalf("got %d %v", status, out)
 		}
 		t.Run("U52 (part) the withdrawal is on record", func(t *testing.T) {

@@ -57,7 +57,7 @@ func (e *Engine) Clean(ctx context.Context, by op.Caller, s CleanSpec) op.Reply 
 		if r, known, err := e.jrn.Receipt(ctx, by.Token, s.RequestID); err != nil {
 			return e.fail(bare, op.Decision{}, err)
 		} else if known {
-			return e.repeated(ctx, bare, r)
+			return e.repeated(ctx, bare, r, s.PolicyID)
 		}
 	}
 	var set *trusted.Set
@@ -96,16 +96,26 @@ func (e *Engine) Clean(ctx context.Context, by op.Caller, s CleanSpec) op.Reply 
 	}
 	c.entry = s.PolicyID
 	r := e.run(ctx, c)
-	r.Result = found.into(r.Result, s.DryRun)
+	if r.Status == op.Done {
+		r.Result = found.into(r.Result, s.DryRun)
+	}
 	return e.remember(ctx, c, r)
 }
 
 // repeated gives the recorded reply of a cleanup whose request id is known.
-func (e *Engine) repeated(ctx context.Context, c *call, r journal.Receipt) op.Reply {
+func (e *Engine) repeated(ctx context.Context, c *call, r journal.Receipt, entry string) op.Reply {
 	c.digest = r.CallDigest
 	reply, _, err := e.ledger(ctx, c)
 	if err != nil {
 		return e.fail(c, op.Decision{}, err)
+	}
+	if reply.Status == op.Done && reply.OperationID != "" {
+		// The record is that of the batch; what it took says how much it was.
+		found := cleaning{entry: entry}
+		for _, ef := range reply.Effects {
+			found.files, found.bytes = append(found.files, picked{path: ef.Path}), found.bytes+ef.Before.Size
+		}
+		reply.Result = found.into(reply.Result, false)
 	}
 	return reply
 }

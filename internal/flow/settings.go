@@ -67,8 +67,8 @@ func (e *Engine) Reloaded(by string, err error) {
 	e.events.publish(Event{Type: "config.reloaded", Time: e.cfg.Now().UTC(), Data: map[string]any{"outcome": outcome}})
 }
 
-// HideFile keeps a file of the daemon's out of reach of every root that holds it.
-func (e *Engine) HideFile(path string) {
+// HideDir keeps a directory of the daemon's out of reach of every root that holds it.
+func (e *Engine) HideDir(path string) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, w := range e.roots {
