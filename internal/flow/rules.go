@@ -55,8 +55,11 @@ func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.E
 	}
 	now := e.cfg.Now()
 	c.profile.Mode = modeFor(e.profile(c.by).Mode, rules, c, now)
-	identity := e.identity(c)
+	identity := ""
 	for _, r := range rules {
+		if identity == "" && r.Kind == journal.RememberedRule {
+			identity = e.identity(c)
+		}
 		switch {
 		case !r.Live(now) || r.Root != "" && r.Root != c.ws.Key || slices.Contains(spent, string(r.ID)):
 		case r.Kind == journal.RememberedRule && r.Identity == identity:

@@ -25,10 +25,12 @@ type Workspace struct {
 	operator []string
 	excludes []string
 
-	mu       sync.Mutex // guards set and setFrom
-	set      *protected.Set
-	setFrom  rooted.Info // of the workspace's own pattern file, when set was made
-	Warnings []op.Warning
+	mu           sync.Mutex // guards what follows
+	set          *protected.Set
+	setFrom      rooted.Info // of the workspace's own pattern file, when set was made
+	Warnings     []op.Warning
+	ignoring     *protected.Ignorer // compiled from the excludes and ignoringFrom
+	ignoringFrom []ignoreText
 }
 
 // RootSpec is a root as the operator named it.

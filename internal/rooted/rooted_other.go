@@ -28,6 +28,7 @@ func (r *Root) Hide(op.Path)                                       {}
 func (r *Root) Check() error                                       { return unsupported() }
 func (r *Root) Close() error                                       { return unsupported() }
 func (r *Root) Look(context.Context, op.Path, bool) (*Node, error) { return nil, unsupported() }
+func (r *Root) Peek(context.Context, op.Path) (Info, error)        { return Info{}, unsupported() }
 func (r *Root) Settle(context.Context, *Store, []op.Step) (Settled, error) {
 	return Settled{}, unsupported()
 }
