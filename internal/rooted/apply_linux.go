@@ -18,7 +18,10 @@ import (
 // of it stands; only where a foreign change makes that impossible the answer is
 // unknown_outcome, and Settle finds out later. Staged things stay in their slots then.
 func (h *Held) Apply(ctx context.Context) (Report, error) {
-	err := h.forward(ctx)
+	err := h.flushed()
+	if err == nil {
+		err = h.forward(ctx)
+	}
 	if err == nil {
 		err = h.confirm(ctx)
 	}
@@ -39,7 +42,11 @@ func (h *Held) forward(ctx context.Context) error {
 			return op.Fail(op.Cancelled, "cancelled before the change was made").At(a.step.Path).Because(err)
 		}
 		if a.later {
-			if err := h.prepare(ctx, a); err != nil {
+			err := h.prepare(ctx, a)
+			if err == nil {
+				err = a.flush.wait()
+			}
+			if err != nil {
 				return fail(err, a.step.Path)
 			}
 		}
@@ -190,17 +197,22 @@ func (h *Held) cameOut(ctx context.Context, a *act, at place) error {
 	return nil
 }
 
-// confirm makes the names durable, reads again what was put in, and asks the leases last,
-// when a writer that raced the rename has had time to show.
+// confirm makes the names durable, reads meanwhile what was put in, and asks the leases
+// last, when a writer that raced the rename has had time to show.
 func (h *Held) confirm(ctx context.Context) error {
 	h.guard("before confirm")
-	if err := h.syncNames(); err != nil {
+	names := h.s.begin(h.syncNames)
+	var reread error
+	for _, a := range h.acts {
+		if reread == nil {
+			reread = h.reread(ctx, a)
+		}
+	}
+	if err := names.wait(); err != nil {
 		return err
 	}
-	for _, a := range h.acts {
-		if err := h.reread(ctx, a); err != nil {
-			return err
-		}
+	if reread != nil {
+		return reread
 	}
 	if !h.last.IsZero() && slices.ContainsFunc(h.acts, func(a *act) bool { return a.leased }) {
 		pause(settleTime - time.Since(h.last))
@@ -223,27 +235,20 @@ func (h *Held) syncNames() error {
 	}
 	var dirs []dir
 	seen := map[uint64]bool{}
-	add := func(fd int, p op.Path) error {
-		if fd < 0 {
-			return nil
-		}
-		i, _, err := lookAt(fd, "")
-		if err == nil && !seen[i.Ino] {
+	add := func(fd int, i Info, p op.Path) {
+		if fd >= 0 && !seen[i.Ino] {
 			seen[i.Ino] = true
 			dirs = append(dirs, dir{fd, p})
 		}
-		return fail(err, p)
 	}
 	for _, a := range h.acts {
 		if !a.done {
 			continue
 		}
-		err := errors.Join(add(a.from.dir, a.step.Path), add(a.to.dir, a.step.To))
-		if err == nil && a.step.Slot != "" {
-			err = add(h.s.fd, a.step.Path)
-		}
-		if err != nil {
-			return err
+		add(a.from.dir, a.from.info, a.step.Path)
+		add(a.to.dir, a.to.info, a.step.To)
+		if a.step.Slot != "" {
+			add(h.s.fd, h.s.self, a.step.Path)
 		}
 	}
 	var g errgroup.Group

@@ -71,6 +71,7 @@ func (s *Store) State(context.Context, string) (op.State, error) { return op.Sta
 func (s *Store) Inode(string) (uint64, error)                    { return 0, unsupported() }
 func (s *Store) Open(string) (*os.File, error)                   { return nil, unsupported() }
 func (s *Store) Drop(string) error                               { return unsupported() }
+func (s *Store) Flushed(string) error                            { return unsupported() }
 func (s *Store) Slots() ([]string, error)                        { return nil, unsupported() }
 func (s *Store) StageLink(string, string) (Staged, error)        { return Staged{}, unsupported() }
 func (s *Store) Verify(context.Context, op.Step) (*Late, error)  { return nil, unsupported() }

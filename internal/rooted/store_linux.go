@@ -21,8 +21,11 @@ type Store struct {
 	self     Info
 	features Features
 
-	mu    sync.Mutex
-	fresh map[string]Info // guarded by mu; staged in this run, by no step that stands
+	flushes chan struct{} // holds one token for each flush under way
+
+	mu      sync.Mutex
+	fresh   map[string]Info   // guarded by mu; staged in this run, by no step that stands
+	pending map[string]*flush // guarded by mu; of what was staged and nobody waited for yet
 }
 
 // OpenStore makes the folder if need be. It answers cross_device where renames between it
@@ -34,7 +37,7 @@ func OpenStore(dir string, root *Root) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fd: fd, in: root.in, fresh: map[string]Info{}}
+	s := &Store{fd: fd, in: root.in, flushes: make(chan struct{}, maxFlushes), fresh: map[string]Info{}, pending: map[string]*flush{}}
 	if err = s.check(root); err == nil {
 		s.features, err = s.probe()
 	}
@@ -204,6 +207,7 @@ func (s *Store) forget(slot string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.fresh, slot)
+	delete(s.pending, slot)
 }
 
 // isFresh reports whether the slot still holds what this run staged there, for a step that
