@@ -169,10 +169,14 @@ func (w *writer) usable() error {
 }
 
 // transact runs the functions of a batch in one database transaction, each in a savepoint
-// of its own, so that a refused one leaves no trace and the others alone.
+// of its own, so that a refused one leaves no trace and the others alone. One that is
+// alone needs none.
 func (w *writer) transact(batch []*job) error {
 	if err := w.exec(w.begin); err != nil {
 		return w.failed(err)
+	}
+	if len(batch) == 1 {
+		return w.alone(batch[0])
 	}
 	for _, b := range batch {
 		if b.err = b.ctx.Err(); b.err != nil {
@@ -199,6 +203,27 @@ func (w *writer) transact(batch []*job) error {
 		}
 	}
 	if err := w.exec(w.commit); err != nil {
+		return w.failed(err)
+	}
+	return nil
+}
+
+// alone is transact for one job: a refusal takes the whole transaction back.
+func (w *writer) alone(b *job) error {
+	end, before := w.commit, w.next
+	if b.err = b.ctx.Err(); b.err != nil {
+		b.err = gone(b.err)
+	} else {
+		b.err = b.do(&tx{w, w.j})
+	}
+	var lost fatal
+	if errors.As(b.err, &lost) {
+		return w.failed(lost.err)
+	}
+	if b.err != nil {
+		end, w.next = w.rollback, before
+	}
+	if err := w.exec(end); err != nil {
 		return w.failed(err)
 	}
 	return nil
