@@ -140,7 +140,8 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 	if report.Weak {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "weak", Message: "no lease could be had on the file: a program that had it open may still write into the kept version"})
 	}
-	if err := e.commit(ctx, o, r); err != nil {
+	later := o.Undoes == "" && o.ApprovalID == "" && !report.Weak
+	if err := e.commit(ctx, o, r, later); err != nil {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "not_committed", Message: "the change stands, but its record will be completed only at the next start: " + err.Error()})
 	}
 	outcome, kind := "done", "operation.done"
@@ -155,10 +156,16 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 	return r
 }
 
-func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply) error {
+// commit says in the journal that the steps stand: later, where nothing hangs on it but what
+// recovery finds out as well.
+func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply, later bool) error {
 	body, err := json.Marshal(withoutContent(r))
 	if err != nil {
 		return err
+	}
+	if later {
+		e.jrn.CommitLater(o.ID, body)
+		return nil
 	}
 	return e.jrn.Commit(ctx, o.ID, body, o.Undoes)
 }

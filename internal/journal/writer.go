@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"holdpoint/op"
 
@@ -24,9 +26,11 @@ type writer struct {
 	j  *Journal
 	db *sql.DB
 
-	queueing sync.Mutex // guards queue and led
+	queueing sync.Mutex // guards the fields down to armed
 	queue    []*job
-	led      bool // somebody has the lead
+	led      bool         // somebody has the lead
+	armed    bool         // what was posted will be written even if nothing follows
+	posted   atomic.Int64 // how much was and is not written yet
 
 	turn    sync.Mutex // held during a transaction; guards the fields down to folds
 	conn    *sql.Conn
@@ -80,6 +84,7 @@ type job struct {
 	do   func(*tx) error
 	err  error
 	lead chan bool // true: take the next turn; false: err is the outcome
+	post bool      // nobody waits for it
 }
 
 // write runs do as one transaction and returns when it is kept as asked. When do fails
@@ -108,10 +113,19 @@ func (w *writer) lead() {
 	w.queueing.Unlock()
 	version := w.run(batch)
 	w.turn.Unlock()
+	for _, b := range batch {
+		if b.post {
+			w.posted.Add(-1)
+		}
+	}
 
 	w.queueing.Lock()
-	if w.led = len(w.queue) > 0; w.led {
-		w.queue[0].lead <- true
+	w.led = false
+	if next := slices.IndexFunc(w.queue, func(b *job) bool { return !b.post }); next >= 0 {
+		w.led = true
+		w.queue[next].lead <- true
+	} else if len(w.queue) > 0 {
+		w.arm()
 	}
 	w.queueing.Unlock()
 	var flushed error
@@ -126,6 +140,48 @@ func (w *writer) lead() {
 			b.err = flushed
 		}
 		b.lead <- false
+	}
+}
+
+// postDelay is how long what was posted waits for company.
+const postDelay = 2 * time.Millisecond
+
+// post queues a lazy transaction that nobody waits for. It shares the transaction of the
+// next write, or has its own when none comes soon. Every later write, and every read of
+// this journal, finds it done.
+func (w *writer) post(do func(*tx) error) {
+	w.posted.Add(1)
+	w.queueing.Lock()
+	defer w.queueing.Unlock()
+	w.queue = append(w.queue, &job{ctx: context.Background(), do: do, lead: make(chan bool, 1), post: true})
+	if !w.led {
+		w.arm()
+	}
+}
+
+// arm sees to what was posted; queueing is held.
+func (w *writer) arm() {
+	if w.armed {
+		return
+	}
+	w.armed = true
+	time.AfterFunc(postDelay, func() {
+		w.queueing.Lock()
+		w.armed = false
+		mine := !w.led && len(w.queue) > 0
+		w.led = w.led || mine
+		w.queueing.Unlock()
+		if mine {
+			w.lead()
+		}
+	})
+}
+
+// catchUp returns when what was posted before is written.
+func (j *Journal) catchUp() {
+	if j.w.posted.Load() > 0 {
+		// Turns are taken in order. A failure is the next writer's to report.
+		_ = j.write(context.Background(), lazy, func(*tx) error { return nil })
 	}
 }
 
