@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/zeebo/blake3"
 	"golang.org/x/sys/unix"
 
 	"holdpoint/op"
@@ -119,8 +118,10 @@ func (s *Store) StageLink(slot, target string) (Staged, error) {
 
 // pour writes a stream and digests it on the way.
 func pour(ctx context.Context, fd int, from io.Reader) (op.Digest, int64, error) {
-	h := blake3.New()
-	b := make([]byte, chunk)
+	kept := readers.Get().(*reader)
+	defer readers.Put(kept)
+	kept.hasher.Reset()
+	h, b := kept.hasher, kept.buffer[:]
 	var size int64
 	for {
 		if err := ctx.Err(); err != nil {
