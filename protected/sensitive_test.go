@@ -137,7 +137,7 @@ func TestSensitivePairs(t *testing.T) {
 		return false
 	}
 	found := 0
-	for range 20_000 {
+	for range 3_000 {
 		var b []byte
 		for range r.IntN(4) {
 			b = append(b, filled(r, "ab -_.\n\"S", r.IntN(5))...)
@@ -159,7 +159,7 @@ func TestSensitivePairs(t *testing.T) {
 			t.Fatalf("%q: got %v, want %v", b, got, want)
 		}
 	}
-	if found < 100 {
+	if found < 30 {
 		t.Errorf("only %d of the texts held a secret", found)
 	}
 }
