@@ -140,6 +140,8 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 	if report.Weak {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "weak", Message: "no lease could be had on the file: a program that had it open may still write into the kept version"})
 	}
+	// An undo marks what it took back with the same record, and a weak change stays open to
+	// late writers: these are not acknowledged without it.
 	later := o.Undoes == "" && o.ApprovalID == "" && !report.Weak
 	if err := e.commit(ctx, o, r, later); err != nil {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "not_committed", Message: "the change stands, but its record will be completed only at the next start: " + err.Error()})

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"holdpoint/op"
 
@@ -29,7 +28,7 @@ type writer struct {
 	queueing sync.Mutex // guards the fields down to armed
 	queue    []*job
 	led      bool         // somebody has the lead
-	armed    bool         // what was posted will be written even if nothing follows
+	armed    bool         // somebody is about to write what was posted
 	posted   atomic.Int64 // how much was and is not written yet
 
 	turn    sync.Mutex // held during a transaction; guards the fields down to folds
@@ -143,12 +142,8 @@ func (w *writer) lead() {
 	}
 }
 
-// postDelay is how long what was posted waits for company.
-const postDelay = 2 * time.Millisecond
-
-// post queues a lazy transaction that nobody waits for. It shares the transaction of the
-// next write, or has its own when none comes soon. Every later write, and every read of
-// this journal, finds it done.
+// post queues a lazy transaction that nobody waits for: it is written at once, by somebody
+// else. Every later write, and every read of this journal, finds it done.
 func (w *writer) post(do func(*tx) error) {
 	w.posted.Add(1)
 	w.queueing.Lock()
@@ -165,7 +160,7 @@ func (w *writer) arm() {
 		return
 	}
 	w.armed = true
-	time.AfterFunc(postDelay, func() {
+	go func() {
 		w.queueing.Lock()
 		w.armed = false
 		mine := !w.led && len(w.queue) > 0
@@ -174,7 +169,7 @@ func (w *writer) arm() {
 		if mine {
 			w.lead()
 		}
-	})
+	}()
 }
 
 // catchUp returns when what was posted before is written.
