@@ -1,11 +1,11 @@
 package bridge
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
+	"sync"
 
 	"holdpoint/op"
 )
@@ -25,23 +25,31 @@ func body(r *http.Request) (op.Object, error) {
 	return op.ParseJSON(b)
 }
 
-// reply writes v as JSON, without the HTML escapes of encoding/json: they would triple
-// the size of text that is full of angle brackets.
+// buffers are for replies; one that grew for a large text is not kept for small ones.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxKeptBuffer = 1 << 20
+
+// reply writes v as JSON, in one piece whose length goes ahead.
 func reply(w http.ResponseWriter, status int, v any) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	kept := buffers.Get().(*[]byte)
+	b, err := encode((*kept)[:0], v)
+	if err != nil {
 		status = http.StatusInternalServerError
-		b.Reset()
-		b.WriteString(`{"error":{"code":"internal_error","message":"the answer could not be written as JSON"}}` + "\n")
+		b = append(b[:0], `{"error":{"code":"internal_error","message":"the answer could not be written as JSON"}}`...)
 	}
+	b = append(b, '\n')
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	w.Write(b.Bytes())
+	w.Write(b)
+	if cap(b) <= maxKeptBuffer {
+		*kept = b
+		buffers.Put(kept)
+	}
 }
 
 func fail(w http.ResponseWriter, err error) {

@@ -39,11 +39,13 @@ func sensitiveName(name string) bool {
 	if secretExtensions[ext] {
 		return true
 	}
-	if dataExtensions[ext] && secretStems[strings.NewReplacer("-", "", "_", "").Replace(stem)] {
+	if dataExtensions[ext] && secretStems[noDashes.Replace(stem)] {
 		return true
 	}
 	return ext == "json" && (strings.HasPrefix(stem, "client_secret") || strings.HasPrefix(stem, "gha-creds-"))
 }
+
+var noDashes = strings.NewReplacer("-", "", "_", "")
 
 func table(words string) map[string]bool {
 	m := map[string]bool{}

@@ -1,12 +1,14 @@
 package protected
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdpoint/op"
 )
@@ -76,7 +78,15 @@ func TestSensitiveContent(t *testing.T) {
 				}
 			}
 			short := token[:len(token)-1] + "!"
-			if s.in([]byte(short)) || s.in([]byte("my"+token)) || s.in([]byte("my_"+token)) || s.in([]byte(s.prefix)) || s.in([]byte(s.prefix+strings.Repeat("x", s.min))) {
+			in := func(text string) bool {
+				for i := range len(text) {
+					if s.at([]byte(text), i) {
+						return true
+					}
+				}
+				return false
+			}
+			if in(short) || in("my"+token) || in("my_"+token) || in(s.prefix) || in(s.prefix+strings.Repeat("x", s.min)) {
 				t.Errorf("%q: too eager", s.prefix)
 			}
 		}
@@ -105,6 +115,53 @@ func TestSensitiveContent(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSensitivePairs holds the search by pairs against one that looks at every place.
+func TestSensitivePairs(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 1))
+	header := keyHeader + "RSA PRIVATE KEY-----\n" + filled(r, "abcdefghij", 64)
+	everywhere := func(b []byte) bool {
+		for i := range b {
+			if bytes.HasPrefix(b[i:], []byte(keyHeader)) && privateKey(b[i:]) {
+				return true
+			}
+			for _, s := range shapes {
+				if s.at(b, i) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	found := 0
+	for range 3_000 {
+		var b []byte
+		for range r.IntN(4) {
+			b = append(b, filled(r, "ab -_.\n\"S", r.IntN(5))...)
+			s := shapes[r.IntN(len(shapes))]
+			switch r.IntN(4) {
+			case 0:
+				b = append(b, s.prefix[:r.IntN(len(s.prefix))]...)
+			case 1:
+				b = append(b, header[:r.IntN(len(header))]...)
+			default:
+				b = append(b, s.prefix+filled(r, "abcdefghijkKLMNOPQ23", s.min)...)
+			}
+		}
+		want := everywhere(b)
+		if want {
+			found++
+		}
+		if got := sensitiveContent(b); got != want {
+			t.Fatalf("%q: got %v, want %v", b, got, want)
+		}
+	}
+	if found < 30 {
+		t.Errorf("only %d of the texts held a secret", found)
+	}
 }
 
 func BenchmarkSensitive(b *testing.B) {

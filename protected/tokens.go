@@ -52,35 +52,44 @@ func base64(b byte) bool { return alnum(b) || b == '+' || b == '/' || b == '=' }
 
 // sensitiveContent looks for private keys and for the shapes.
 func sensitiveContent(content []byte) bool {
-	if bytes.HasPrefix(content, []byte("PuTTY-User-Key-File-")) || privateKey(content) {
+	if bytes.HasPrefix(content, []byte(puttyHeader)) {
 		return true
 	}
-	for _, s := range shapes {
-		if s.in(content) {
-			return true
+	return begins(content, func(i int) bool {
+		rest := content[i:]
+		if rest[0] == '-' {
+			return bytes.HasPrefix(rest, []byte(keyHeader)) && privateKey(rest)
 		}
-	}
-	return false
+		for k := range byFirst[rest[0]] {
+			if byFirst[rest[0]][k].at(content, i) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
-// in reports whether a token of this shape stands in content, as a word of its own.
-func (s shape) in(content []byte) bool {
-	prefix := []byte(s.prefix)
-	for at := 0; ; {
-		i := bytes.Index(content[at:], prefix)
-		if i < 0 {
-			return false
-		}
-		begin := at + i
-		at = begin + len(prefix)
-		if begin > 0 && (alnum(content[begin-1]) || content[begin-1] == '_') {
-			continue
-		}
-		body := run(content[at:], s.member)
-		if len(body) >= s.min && (s.max == 0 || len(body) <= s.max) && bytes.Contains(body, []byte(s.holds)) && random(body) {
-			return true
-		}
+// Headers of files that are a key.
+const (
+	keyHeader   = "-----BEGIN "
+	puttyHeader = "PuTTY-User-Key-File-"
+)
+
+// byFirst holds the shapes by the first byte of their prefix.
+var byFirst = func() (table [256][]shape) {
+	for _, s := range shapes {
+		table[s.prefix[0]] = append(table[s.prefix[0]], s)
 	}
+	return table
+}()
+
+// at reports whether a token of this shape begins there, as a word of its own.
+func (s shape) at(content []byte, begin int) bool {
+	if !bytes.HasPrefix(content[begin:], []byte(s.prefix)) || begin > 0 && (alnum(content[begin-1]) || content[begin-1] == '_') {
+		return false
+	}
+	body := run(content[begin+len(s.prefix):], s.member)
+	return len(body) >= s.min && (s.max == 0 || len(body) <= s.max) && bytes.Contains(body, []byte(s.holds)) && random(body)
 }
 
 func run(b []byte, member func(byte) bool) []byte {
@@ -106,42 +115,37 @@ func random(body []byte) bool {
 	return len(seen) >= 8
 }
 
-// privateKey finds the header of a private key with key material after it. The header by
-// itself, as in a program that looks for it, is no key. Between the two may stand line
-// breaks, written out or as \n in a string, quotes, and header lines.
+// privateKey tells whether key material follows the header that content begins with. The
+// header by itself, as in a program that looks for it, is no key. Between the two may stand
+// line breaks, written out or as \n in a string, quotes, and header lines.
 func privateKey(content []byte) bool {
-	const begin, dashes = "-----BEGIN ", "-----"
-	for {
-		i := bytes.Index(content, []byte(begin))
-		if i < 0 {
+	const dashes = "-----"
+	content = content[len(keyHeader):]
+	end := bytes.Index(content[:min(len(content), 64)], []byte(dashes))
+	if end < 0 {
+		return false
+	}
+	label := string(content[:end])
+	if !strings.HasSuffix(label, "PRIVATE KEY") && !strings.HasSuffix(label, "PRIVATE KEY BLOCK") {
+		return false
+	}
+	rest := content[end+len(dashes):]
+	for range 6 { // header lines: Proc-Type, DEK-Info, Version, Comment
+		rest = skipBreaks(rest)
+		if body := run(rest, base64); len(body) >= 40 {
+			return true
+		}
+		name := run(rest, word)
+		if len(name) == 0 || !bytes.HasPrefix(rest[len(name):], []byte(": ")) {
 			return false
 		}
-		content = content[i+len(begin):]
-		end := bytes.Index(content[:min(len(content), 64)], []byte(dashes))
-		if end < 0 {
-			continue
+		next := bytes.IndexAny(rest, "\n\\")
+		if next < 0 {
+			return false
 		}
-		label := string(content[:end])
-		if !strings.HasSuffix(label, "PRIVATE KEY") && !strings.HasSuffix(label, "PRIVATE KEY BLOCK") {
-			continue
-		}
-		rest := content[end+len(dashes):]
-		for range 6 { // header lines: Proc-Type, DEK-Info, Version, Comment
-			rest = skipBreaks(rest)
-			if body := run(rest, base64); len(body) >= 40 {
-				return true
-			}
-			name := run(rest, word)
-			if len(name) == 0 || !bytes.HasPrefix(rest[len(name):], []byte(": ")) {
-				break
-			}
-			next := bytes.IndexAny(rest, "\n\\")
-			if next < 0 {
-				break
-			}
-			rest = rest[next:]
-		}
+		rest = rest[next:]
 	}
+	return false
 }
 
 // skipBreaks cuts white space, quotes and the like, and the escapes \n and \r.

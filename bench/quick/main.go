@@ -152,6 +152,17 @@ func (b *bench) round(p peer, revs map[string]int, r int) error {
 			b.note("facts of 1 file", p.name(), time.Since(t))
 		}
 	}
+	if d, ok := p.(*daemon); ok {
+		for range views {
+			t := time.Now()
+			if err := d.nothing(); err != nil {
+				return err
+			}
+			if r > 0 {
+				b.note("empty request", p.name(), time.Since(t))
+			}
+		}
+	}
 	for _, size := range []int{4 << 10, 40 << 10} {
 		key := fmt.Sprintf("%s-edit-%d.txt", p.name(), size)
 		path := b.file(key, size, revs[key])

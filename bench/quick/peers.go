@@ -133,6 +133,16 @@ func (d *daemon) view(path string) (int, error) {
 	return len(b), err
 }
 
+// nothing is a request that asks for nothing: what the way there and back costs.
+func (d *daemon) nothing() error {
+	r, err := d.http.Get("http://holdpoint/healthz")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, r.Body)
+	return errors.Join(err, r.Body.Close())
+}
+
 func (d *daemon) look(path string) error {
 	_, err := d.post("/v1/preflight", map[string]any{"paths": []string{path}})
 	return err

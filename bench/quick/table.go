@@ -38,7 +38,7 @@ var goals = []struct {
 }
 
 func (b *bench) print(peers []peer) {
-	rows := []string{"start", "view 4 KiB", "view 200 KiB", "facts of 1 file", "edit 4 KiB", "edit 40 KiB", "fsync of 200 bytes"}
+	rows := []string{"start", "empty request", "view 4 KiB", "view 200 KiB", "facts of 1 file", "edit 4 KiB", "edit 40 KiB", "fsync of 200 bytes"}
 	names := []string{"disk"}
 	for _, p := range peers {
 		names = append(names, p.name())

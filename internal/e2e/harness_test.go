@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if beTracer() {
 		return
 	}
+	if binary = os.Getenv(apartBinary); binary != "" {
+		os.Exit(m.Run())
+	}
 	dir, err := os.MkdirTemp("", "holdpoint-e2e")
 	if err != nil {
 		panic(err)
@@ -50,6 +53,31 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// apartBinary names, in the environment, the program for a test that runs apart.
+const apartBinary = "HOLDPOINT_E2E_APART"
+
+// apart runs the test again in a mount namespace of its own and reports whether it did. A
+// namespace that some other program makes copies the mounts it finds, and would keep a
+// filesystem alive that this test takes for gone.
+func apart(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(apartBinary) != "" {
+		return false
+	}
+	args := []string{"-m", "--propagation", "private", os.Args[0], "-test.v", "-test.run", "^" + t.Name() + "$"}
+	if at, ok := t.Deadline(); ok {
+		args = append(args, "-test.timeout", time.Until(at).String())
+	}
+	cmd := exec.Command("unshare", args...)
+	cmd.Env = append(os.Environ(), apartBinary+"="+binary)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("apart: %v", err)
+	}
+	t.Logf("%s", out)
+	return true
 }
 
 // daemon is one running `holdpoint serve` with its own state and workspace.

@@ -55,10 +55,13 @@ func benchView(b *testing.B, size int) {
 	}
 }
 
-// BenchmarkEdit4K is a durable edit with its undo credential, transport apart.
-func BenchmarkEdit4K(b *testing.B) {
+func BenchmarkEdit4K(b *testing.B)  { benchEdit(b, 4<<10) }
+func BenchmarkEdit40K(b *testing.B) { benchEdit(b, 40<<10) }
+
+// benchEdit is a durable edit with its undo credential, transport apart.
+func benchEdit(b *testing.B, size int) {
 	e, by, root := engine(b)
-	os.WriteFile(filepath.Join(root, "a.txt"), []byte(text(4<<10)), 0o644)
+	os.WriteFile(filepath.Join(root, "a.txt"), []byte(text(size)), 0o644)
 	i := 0
 	for b.Loop() {
 		args := op.Object{"path": "a.txt", "old_string": fmt.Sprintf("rev = %06d", i), "new_string": fmt.Sprintf("rev = %06d", i+1)}

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 
 	"holdpoint/internal/rooted"
@@ -36,10 +37,10 @@ func (w *Workspace) Ignored(ctx context.Context, p op.Path, dir bool) bool {
 	if p == "." {
 		return false
 	}
-	files := []protected.IgnoreFile{{Dir: ".", Lines: w.excludes}}
+	var files []ignoreText
 	add := func(at op.Path, file op.Path) {
-		if b := w.small(ctx, file); b != nil {
-			files = append(files, protected.IgnoreFile{Dir: at, Lines: strings.Split(string(b), "\n")})
+		if b := w.small(ctx, file); len(b) > 0 {
+			files = append(files, ignoreText{at, string(b)})
 		}
 	}
 	add(".", ".git/info/exclude")
@@ -49,11 +50,37 @@ func (w *Workspace) Ignored(ctx context.Context, p op.Path, dir bool) bool {
 			add(p[:i], p[:i]+"/.gitignore")
 		}
 	}
-	return protected.NewIgnorer(files).Ignored(p, dir)
+	if len(files)+len(w.excludes) == 0 {
+		return false
+	}
+	return w.ignorer(files).Ignored(p, dir)
+}
+
+// ignoreText is an ignore file as it was read.
+type ignoreText struct {
+	dir  op.Path
+	text string
+}
+
+// ignorer compiles ignore files, or takes what was compiled last if they read the same.
+func (w *Workspace) ignorer(files []ignoreText) *protected.Ignorer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ignoring == nil || !slices.Equal(files, w.ignoringFrom) {
+		list := []protected.IgnoreFile{{Dir: ".", Lines: w.excludes}}
+		for _, f := range files {
+			list = append(list, protected.IgnoreFile{Dir: f.dir, Lines: strings.Split(f.text, "\n")})
+		}
+		w.ignoring, w.ignoringFrom = protected.NewIgnorer(list), files
+	}
+	return w.ignoring
 }
 
 // small reads a file of ours to read, nil when there is none.
 func (w *Workspace) small(ctx context.Context, p op.Path) []byte {
+	if i, err := w.Root.Peek(ctx, p); err != nil || i.Kind != op.File {
+		return nil
+	}
 	n, err := w.Root.Look(ctx, p, false)
 	if err != nil {
 		return nil
@@ -99,27 +126,27 @@ func (w *Workspace) shapes(p op.Path, there func(op.Path) bool) bool {
 }
 
 func (w *Workspace) there(ctx context.Context, p op.Path) bool {
-	n, err := w.Root.Look(ctx, p, false)
-	if err != nil {
-		return false
-	}
-	defer n.Close()
-	return n.Info.Kind != op.Absent
+	i, err := w.Root.Peek(ctx, p)
+	return err == nil && i.Kind != op.Absent
 }
 
 // refresh reads the workspace's own patterns again when their file changed.
 func (w *Workspace) refresh(ctx context.Context) error {
+	i, err := w.Root.Peek(ctx, patternFile)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	same := i == w.setFrom
+	w.mu.Unlock()
+	if same {
+		return nil
+	}
 	n, err := w.Root.Look(ctx, patternFile, false)
 	if err != nil {
 		return err
 	}
 	defer n.Close()
-	w.mu.Lock()
-	same := n.Info == w.setFrom
-	w.mu.Unlock()
-	if same {
-		return nil
-	}
 	var lines []string
 	if n.Info.Kind == op.File {
 		b, err := n.Read(maxPatternFile)

@@ -161,7 +161,11 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 		r.Warnings = append(r.Warnings, op.Warning{Code: "weak", Message: "no lease could be had on the file: a program that had it open may still write into the kept version"})
 	}
 	r.Warnings = append(r.Warnings, copied(c, o, report)...)
-	if err := e.commit(ctx, o, r); err != nil {
+	// An undo marks what it took back with the same record, a weak change stays open to late
+	// writers, and a store of copies has just moved what a restart would look for: these are
+	// not acknowledged without it.
+	later := o.Undoes == "" && o.ApprovalID == "" && !report.Weak && !c.ws.Store.Copies()
+	if err := e.commit(ctx, o, r, later); err != nil {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "not_committed", Message: "the change stands, but its record will be completed only at the next start: " + err.Error()})
 	}
 	outcome, kind := "done", "operation.done"
@@ -176,10 +180,16 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 	return r
 }
 
-func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply) error {
+// commit says in the journal that the steps stand: later, where nothing hangs on it but what
+// recovery finds out as well.
+func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply, later bool) error {
 	body, err := json.Marshal(withoutContent(r))
 	if err != nil {
 		return err
+	}
+	if later {
+		e.jrn.CommitLater(o.ID, body)
+		return nil
 	}
 	return e.jrn.Commit(ctx, o.ID, body, o.Undoes)
 }

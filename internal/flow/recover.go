@@ -58,7 +58,7 @@ func (e *Engine) settle(ctx context.Context, o journal.Operation, done bool) err
 		d := o.Decision
 		r := op.Reply{Status: op.Done, Op: o.Op, OperationID: o.ID, RequestID: o.RequestID, Decision: &d, Effects: op.Effects(o.Steps), EffectsExecuted: true,
 			UndoCredential: e.keeper.Credential(o), Result: map[string]any{"recovered": true}}
-		if err := e.commit(ctx, o, r); err != nil {
+		if err := e.commit(ctx, o, r, false); err != nil {
 			return err
 		}
 	}

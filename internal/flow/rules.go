@@ -65,8 +65,11 @@ func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.E
 	base := c.static.Mode
 	c.profile.Mode = modeFor(base, rules, c, now)
 	c.basis = &basis{BaseMode: base, Rules: liveRules(rules, c.ws.Key, now)}
-	identity := e.identity(c)
+	identity := ""
 	for _, r := range rules {
+		if identity == "" && r.Kind == journal.RememberedRule {
+			identity = e.identity(c)
+		}
 		switch {
 		case !r.Live(now) || r.Root != "" && r.Root != c.ws.Key || slices.Contains(spent, string(r.ID)):
 		case r.Kind == journal.RememberedRule && r.Identity == identity:

@@ -25,12 +25,14 @@ type Workspace struct {
 	operator []string
 	excludes []string
 
-	mu       sync.Mutex // guards set and setFrom
-	set      *protected.Set
-	setFrom  rooted.Info // of the workspace's own pattern file, when set was made
-	Warnings []op.Warning
+	mu           sync.Mutex // guards what follows
+	set          *protected.Set
+	setFrom      rooted.Info // of the workspace's own pattern file, when set was made
+	Warnings     []op.Warning
+	ignoring     *protected.Ignorer // compiled from the excludes and ignoringFrom
+	ignoringFrom []ignoreText
 
-	tight         tight // of the workspace's own file; guarded by mu, as are the next two
+	tight         tight // of the workspace's own file
 	tightFrom     rooted.Info
 	tightWarnings []op.Warning
 }

@@ -128,6 +128,12 @@ func TestTermsKeep(t *testing.T) {
 			{"Abort", func() error { return j.Abort(ctx, again.ID, "stale") }},
 			{"Begin", func() error { return j.Begin(ctx, lost) }},
 			{"Fail", func() error { return j.Fail(ctx, lost.ID, "why", nil) }},
+			{"CommitLater", func() error {
+				p := sample(j, "r30")
+				err := j.Begin(ctx, p)
+				j.CommitLater(p.ID, []byte("reply"))
+				return err
+			}},
 			{"Dropped", func() error { return j.Dropped(ctx, o.ID) }},
 			{"Answer", func() error {
 				_, err := j.Answer(ctx, a.ID, Answer{Answer: "approve", By: "p", Remember: true, Note: "n", ShownDigest: "x"}, time.Now())

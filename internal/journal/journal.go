@@ -119,6 +119,7 @@ func (j *Journal) open(create bool) error {
 // Close ends the journal and gives the lock back; the journal is of no use after. It
 // makes what was written lazily durable.
 func (j *Journal) Close() error {
+	j.catchUp()
 	j.w.turn.Lock()
 	closed := j.w.closed
 	j.w.closed = true

@@ -266,6 +266,20 @@ func (j *Journal) Commit(ctx context.Context, id op.ID, reply []byte, undoes op.
 	})
 }
 
+// CommitLater is Commit for an operation that takes nothing back, without waiting for it.
+// LAZY as that is; who reads or writes the journal afterwards finds it done. Where it fails
+// the intent stays, and the next start finds out.
+func (j *Journal) CommitLater(id op.ID, reply []byte) {
+	j.w.post(func(t *tx) error {
+		o, r, err := t.operationState(id)
+		if err != nil || o.State != Intent {
+			return err
+		}
+		o.State, o.Reply = Committed, reply
+		return t.turn(operations, r, o.state())
+	})
+}
+
 // Abort says that nothing changed. DURABLE: a recovery that did not see it could do again
 // what the caller was told had not been done. The request id and the claim of Undoes are
 // free again; the row stays. The line in the outbox stays too, PutAudit replaces it.

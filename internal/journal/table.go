@@ -141,6 +141,7 @@ func (j *Journal) one(ctx context.Context, t *table, name string) (row, error) {
 	if err := ctx.Err(); err != nil {
 		return row{}, j.readError(t, err)
 	}
+	j.catchUp()
 	r, err := j.scan(t, j.read.byName[t.index].QueryRowContext(context.WithoutCancel(ctx), name))
 	return r, j.readError(t, err)
 }
@@ -148,6 +149,7 @@ func (j *Journal) one(ctx context.Context, t *table, name string) (row, error) {
 // many reads rows. Damaged ones are left out and named in the error, so that one of them
 // does not hide the others.
 func (j *Journal) many(ctx context.Context, t *table, rest string, args ...any) ([]row, error) {
+	j.catchUp()
 	found, err := j.readers.QueryContext(ctx, t.selectSQL(rest), args...)
 	if err != nil {
 		return nil, j.readError(t, err)

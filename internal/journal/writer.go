@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,9 +25,11 @@ type writer struct {
 	j  *Journal
 	db *sql.DB
 
-	queueing sync.Mutex // guards queue and led
+	queueing sync.Mutex // guards the fields down to armed
 	queue    []*job
-	led      bool // somebody has the lead
+	led      bool         // somebody has the lead
+	armed    bool         // somebody is about to write what was posted
+	posted   atomic.Int64 // how much was and is not written yet
 
 	turn    sync.Mutex // held during a transaction; guards the fields down to folds
 	conn    *sql.Conn
@@ -80,6 +83,7 @@ type job struct {
 	do   func(*tx) error
 	err  error
 	lead chan bool // true: take the next turn; false: err is the outcome
+	post bool      // nobody waits for it
 }
 
 // write runs do as one transaction and returns when it is kept as asked. When do fails
@@ -108,10 +112,19 @@ func (w *writer) lead() {
 	w.queueing.Unlock()
 	version := w.run(batch)
 	w.turn.Unlock()
+	for _, b := range batch {
+		if b.post {
+			w.posted.Add(-1)
+		}
+	}
 
 	w.queueing.Lock()
-	if w.led = len(w.queue) > 0; w.led {
-		w.queue[0].lead <- true
+	w.led = false
+	if next := slices.IndexFunc(w.queue, func(b *job) bool { return !b.post }); next >= 0 {
+		w.led = true
+		w.queue[next].lead <- true
+	} else if len(w.queue) > 0 {
+		w.arm()
 	}
 	w.queueing.Unlock()
 	var flushed error
@@ -126,6 +139,44 @@ func (w *writer) lead() {
 			b.err = flushed
 		}
 		b.lead <- false
+	}
+}
+
+// post queues a lazy transaction that nobody waits for: it is written at once, by somebody
+// else. Every later write, and every read of this journal, finds it done.
+func (w *writer) post(do func(*tx) error) {
+	w.posted.Add(1)
+	w.queueing.Lock()
+	defer w.queueing.Unlock()
+	w.queue = append(w.queue, &job{ctx: context.Background(), do: do, lead: make(chan bool, 1), post: true})
+	if !w.led {
+		w.arm()
+	}
+}
+
+// arm sees to what was posted; queueing is held.
+func (w *writer) arm() {
+	if w.armed {
+		return
+	}
+	w.armed = true
+	go func() {
+		w.queueing.Lock()
+		w.armed = false
+		mine := !w.led && len(w.queue) > 0
+		w.led = w.led || mine
+		w.queueing.Unlock()
+		if mine {
+			w.lead()
+		}
+	}()
+}
+
+// catchUp returns when what was posted before is written.
+func (j *Journal) catchUp() {
+	if j.w.posted.Load() > 0 {
+		// Turns are taken in order. A failure is the next writer's to report.
+		_ = j.write(context.Background(), lazy, func(*tx) error { return nil })
 	}
 }
 
@@ -169,10 +220,14 @@ func (w *writer) usable() error {
 }
 
 // transact runs the functions of a batch in one database transaction, each in a savepoint
-// of its own, so that a refused one leaves no trace and the others alone.
+// of its own, so that a refused one leaves no trace and the others alone. One that is
+// alone needs none.
 func (w *writer) transact(batch []*job) error {
 	if err := w.exec(w.begin); err != nil {
 		return w.failed(err)
+	}
+	if len(batch) == 1 {
+		return w.alone(batch[0])
 	}
 	for _, b := range batch {
 		if b.err = b.ctx.Err(); b.err != nil {
@@ -199,6 +254,27 @@ func (w *writer) transact(batch []*job) error {
 		}
 	}
 	if err := w.exec(w.commit); err != nil {
+		return w.failed(err)
+	}
+	return nil
+}
+
+// alone is transact for one job: a refusal takes the whole transaction back.
+func (w *writer) alone(b *job) error {
+	end, before := w.commit, w.next
+	if b.err = b.ctx.Err(); b.err != nil {
+		b.err = gone(b.err)
+	} else {
+		b.err = b.do(&tx{w, w.j})
+	}
+	var lost fatal
+	if errors.As(b.err, &lost) {
+		return w.failed(lost.err)
+	}
+	if b.err != nil {
+		end, w.next = w.rollback, before
+	}
+	if err := w.exec(end); err != nil {
 		return w.failed(err)
 	}
 	return nil

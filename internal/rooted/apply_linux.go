@@ -19,7 +19,10 @@ import (
 // unknown_outcome, and Settle finds out later. Staged things stay in their slots then.
 func (h *Held) Apply(ctx context.Context) (Report, error) {
 	h.applied = true
-	err := h.forward(ctx)
+	err := h.flushed()
+	if err == nil {
+		err = h.forward(ctx)
+	}
 	if err == nil {
 		err = h.confirm(ctx)
 	}
@@ -42,7 +45,11 @@ func (h *Held) forward(ctx context.Context) error {
 			return op.Fail(op.Cancelled, "cancelled before the change was made").At(a.step.Path).Because(err)
 		}
 		if a.later {
-			if err := h.prepare(ctx, a); err != nil {
+			err := h.prepare(ctx, a)
+			if err == nil {
+				err = a.flush.wait()
+			}
+			if err != nil {
 				return fail(err, a.step.Path)
 			}
 		}
@@ -193,17 +200,22 @@ func (h *Held) cameOut(ctx context.Context, a *act, at place) error {
 	return nil
 }
 
-// confirm makes the names durable, reads again what was put in, and asks the leases last,
-// when a writer that raced the rename has had time to show.
+// confirm makes the names durable, reads meanwhile what was put in, and asks the leases
+// last, when a writer that raced the rename has had time to show.
 func (h *Held) confirm(ctx context.Context) error {
 	h.guard("before confirm")
-	if err := h.syncNames(); err != nil {
+	names := h.s.begin(h.syncNames)
+	var reread error
+	for _, a := range h.acts {
+		if reread == nil {
+			reread = h.reread(ctx, a)
+		}
+	}
+	if err := names.wait(); err != nil {
 		return err
 	}
-	for _, a := range h.acts {
-		if err := h.reread(ctx, a); err != nil {
-			return err
-		}
+	if reread != nil {
+		return reread
 	}
 	if err := h.carry(ctx); err != nil {
 		return err
@@ -229,33 +241,30 @@ func (h *Held) syncNames() error {
 	}
 	var dirs []dir
 	seen := map[uint64]bool{}
-	add := func(fd int, p op.Path) error {
-		if fd < 0 {
-			return nil
-		}
-		i, _, err := lookAt(fd, "")
-		if err == nil && !seen[i.Ino] {
+	add := func(fd int, i Info, p op.Path) {
+		if fd >= 0 && !seen[i.Ino] {
 			seen[i.Ino] = true
 			dirs = append(dirs, dir{fd, p})
 		}
-		return fail(err, p)
 	}
 	for _, a := range h.acts {
 		if !a.done {
 			continue
 		}
-		err := errors.Join(add(a.from.dir, a.step.Path), add(a.to.dir, a.step.To))
-		if err == nil && a.step.Slot != "" {
-			err = add(h.s.fd, a.step.Path)
-		}
-		if err != nil {
-			return err
+		add(a.from.dir, a.from.info, a.step.Path)
+		add(a.to.dir, a.to.info, a.step.To)
+		if a.step.Slot != "" {
+			add(h.s.fd, h.s.self, a.step.Path)
 		}
 	}
 	if h.far != nil && len(dirs) > 0 { // the near folder may be new
 		c := h.far.copies
-		if err := errors.Join(add(c.top, nearTop), add(c.base, ".")); err != nil {
-			return err
+		for fd, p := range map[int]op.Path{c.top: nearTop, c.base: "."} {
+			i, _, err := lookAt(fd, "")
+			if err != nil {
+				return fail(err, p)
+			}
+			add(fd, i, p)
 		}
 	}
 	var g errgroup.Group

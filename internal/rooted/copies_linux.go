@@ -40,7 +40,8 @@ func OpenCopies(dir string, root *Root) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fd: fd, fresh: map[string]Info{}, copies: &copies{root: root, base: none, top: none}}
+	s := newStore(fd, opener{})
+	s.copies = &copies{root: root, base: none, top: none}
 	root.Hide(nearTop)
 	s.self, s.in.mount, err = lookAt(fd, "")
 	s.in.openat2 = root.in.openat2
@@ -123,7 +124,8 @@ func (c *copies) open(f Features) error {
 	if err != nil {
 		return err
 	}
-	c.near = &Store{fd: fd, in: c.root.in, features: f, fresh: map[string]Info{}}
+	c.near = newStore(fd, c.root.in)
+	c.near.features = f
 	if c.near.self, _, err = lookAt(fd, ""); err != nil {
 		return err
 	}

@@ -91,6 +91,9 @@ func (t *settling) withoutSlot(ctx context.Context, a *act, target *Node) (outco
 	if _, err := t.h.s.Inode(a.step.Slot + keptSuffix + "0"); err == nil {
 		return unhappened, nil // it was settled before, and put aside
 	}
+	if !t.isOurs(target, a.step) {
+		return unhappened, nil // what was staged never got to the disk, and others changed the file since
+	}
 	t.conflict(a.step.Path, "the store no longer holds the earlier version")
 	return overtaken, nil
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"holdpoint/op"
 )
@@ -196,6 +198,9 @@ func ctx() context.Context { return context.Background() }
 // fds counts this process's handles.
 func fds(t *testing.T) int {
 	t.Helper()
+	for stacks := make([]byte, 1<<20); strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*Store).begin"); {
+		time.Sleep(time.Millisecond) // a flush holds its handle until it is through
+	}
 	list, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
 	return len(list)

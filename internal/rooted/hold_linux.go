@@ -36,8 +36,9 @@ type act struct {
 	file     int  // reading handle on it, which bears the lease
 	info     Info // of it
 	leased   bool
-	seen     memo // of a directory that is taken or moved
-	ours     int  // path handle on what is staged
+	flush    *flush // of the file that goes into the store
+	seen     memo   // of a directory that is taken or moved
+	ours     int    // path handle on what is staged
 	oursInfo Info
 	copied   bool // Hold made step.Copy
 	fresh    bool // what is staged was staged in this run, and is not the pre-image of another step
@@ -230,6 +231,7 @@ func (h *Held) Close() {
 }
 
 func (a *act) close() {
+	_ = a.flush.wait() // it uses the handle; whoever had to know has asked
 	if a.leased {
 		unlease(a.file)
 	}

@@ -59,6 +59,38 @@ func (r *Root) direct(root int, p op.Path, follow bool) (*Node, error) {
 	return n, nil
 }
 
+// Peek tells what stands at a path without holding it, and mostly that nothing does: one
+// call of the kernel then. A link at the end is not walked.
+func (r *Root) Peek(ctx context.Context, p op.Path) (i Info, err error) {
+	sure := false
+	plain := r.in.openat2 && p != "." && p != "" && !r.hides(p)
+	err = r.use(func(root int) error {
+		if !plain {
+			return nil
+		}
+		fd, err := r.in.open(root, string(p), unix.O_PATH)
+		if err == unix.ENOENT {
+			i.Kind, sure = op.Absent, true
+		}
+		if err != nil {
+			return nil
+		}
+		defer closeFD(fd)
+		i, _, err = lookAt(fd, "")
+		sure = err == nil
+		return nil
+	})
+	if err != nil || sure {
+		return i, err
+	}
+	n, err := r.Look(ctx, p, false)
+	if err != nil {
+		return Info{}, err
+	}
+	defer n.Close()
+	return n.Info, nil
+}
+
 // dirAt opens a canonical directory, on whose way no link may lie, for changes in it.
 func (r *Root) dirAt(p op.Path) (fd int, err error) {
 	err = r.use(func(root int) error {

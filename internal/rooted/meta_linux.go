@@ -35,15 +35,11 @@ func carry(fd int, like *Node) error {
 	if like.Info.Frozen {
 		return op.Fail(op.PermissionDenied, "the file is immutable or append-only").At(like.Path).Do("its owner has to clear that flag first")
 	}
-	src, err := like.reader()
+	src, want, err := like.reader()
 	if err != nil {
 		return err
 	}
 	defer closeFD(src)
-	want, _, err := lookAt(src, "")
-	if err != nil {
-		return fail(err, like.Path)
-	}
 	return carryAll(fd, src, want, like.Path)
 }
 

@@ -3,6 +3,7 @@ package rooted
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -40,22 +41,31 @@ const (
 	readTries = 4 // a file that changed under this many reads is being written
 )
 
-// reader opens the regular file for reading and makes sure that it is the one seen.
-func (n *Node) reader() (int, error) {
+// reader is what reading through a file once needs.
+type reader struct {
+	hasher *blake3.Hasher
+	buffer [chunk]byte
+}
+
+var readers = sync.Pool{New: func() any { return &reader{hasher: blake3.New()} }}
+
+// reader opens the regular file for reading, makes sure that it is the one seen, and tells
+// what it is now.
+func (n *Node) reader() (int, Info, error) {
 	switch n.Info.Kind {
 	case op.File:
 	case op.Absent:
-		return none, op.Fail(op.NotFound, "nothing is there").At(n.Path)
+		return none, Info{}, op.Fail(op.NotFound, "nothing is there").At(n.Path)
 	case op.Directory:
-		return none, op.Fail(op.NotAFile, "a directory is there").At(n.Path)
+		return none, Info{}, op.Fail(op.NotAFile, "a directory is there").At(n.Path)
 	case op.Symlink:
-		return none, op.Fail(op.NotAFile, "a symbolic link is there").At(n.Path)
+		return none, Info{}, op.Fail(op.NotAFile, "a symbolic link is there").At(n.Path)
 	default:
-		return none, op.Fail(op.SpecialFile, "a "+string(n.Info.Kind)+" is there, which is never opened").At(n.Path)
+		return none, Info{}, op.Fail(op.SpecialFile, "a "+string(n.Info.Kind)+" is there, which is never opened").At(n.Path)
 	}
 	fd, err := reopen(n.self, unix.O_RDONLY)
 	if err != nil {
-		return none, fail(err, n.Path)
+		return none, Info{}, fail(err, n.Path)
 	}
 	now, _, err := lookAt(fd, "")
 	if err == nil && (!now.same(n.Info) || now.Kind != op.File) {
@@ -63,23 +73,19 @@ func (n *Node) reader() (int, error) {
 	}
 	if err != nil {
 		closeFD(fd)
-		return none, fail(err, n.Path)
+		return none, Info{}, fail(err, n.Path)
 	}
-	return fd, nil
+	return fd, now, nil
 }
 
 // stably calls read until the file did not change meanwhile.
 func (n *Node) stably(read func(fd int, now Info) error) error {
-	fd, err := n.reader()
+	fd, before, err := n.reader()
 	if err != nil {
 		return err
 	}
 	defer closeFD(fd)
 	for range readTries {
-		before, _, err := lookAt(fd, "")
-		if err != nil {
-			return fail(err, n.Path)
-		}
 		if err = read(fd, before); err != nil {
 			return fail(err, n.Path)
 		}
@@ -90,6 +96,7 @@ func (n *Node) stably(read func(fd int, now Info) error) error {
 		if before.untouched(after) {
 			return nil
 		}
+		before = after
 	}
 	e := stale(n.Path, "the file is being written while it is read").Do("try again when it is quiet")
 	e.Retry = "same"
@@ -149,7 +156,7 @@ func (n *Node) hash(ctx context.Context) (s seen, err error) {
 
 // Open gives a handle for reading the regular file; the caller closes it.
 func (n *Node) Open() (*os.File, error) {
-	fd, err := n.reader()
+	fd, _, err := n.reader()
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +196,10 @@ func hashFD(ctx context.Context, fd int, size int64) (op.Digest, int64, error) {
 			return d, size, err
 		}
 	}
-	h := blake3.New()
-	b := make([]byte, min(max(size+1, 512), chunk))
+	kept := readers.Get().(*reader)
+	defer readers.Put(kept)
+	kept.hasher.Reset()
+	h, b := kept.hasher, kept.buffer[:min(max(size+1, 512), chunk)]
 	var off int64
 	for {
 		if err := ctx.Err(); err != nil {

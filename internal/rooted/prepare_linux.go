@@ -176,8 +176,9 @@ func (h *Held) openFile(ctx context.Context, a *act, lend bool) (err error) {
 		return nil
 	}
 	// Another program may have written it without a sync; what goes into the store has to
-	// survive a crash.
-	return fail(syncFD(a.file), a.step.Path)
+	// survive a crash. Apply waits for it.
+	a.flush = h.s.begin(func() error { return syncData(a.file) })
+	return nil
 }
 
 func (h *Held) compare(ctx context.Context, a *act) error {
@@ -205,6 +206,13 @@ func (h *Held) staged(ctx context.Context, a *act) (err error) {
 	}
 	if a.oursInfo, _, err = lookAt(a.ours, ""); err != nil {
 		return fail(err, a.step.Path)
+	}
+	if a.step.Do == op.Place {
+		// After a crash an empty slot means that the thing was placed: it must not mean that
+		// it never got to the disk. With a swap the slot is never empty once it happened.
+		if err := h.s.Flushed(a.step.Slot); err != nil {
+			return fail(err, a.step.Path)
+		}
 	}
 	if a.step.Inode != 0 && a.step.Inode != a.oursInfo.Ino {
 		return op.Fail(op.StateCorrupt, "another thing is in the slot than was staged").At(a.step.Path)

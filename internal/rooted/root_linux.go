@@ -127,14 +127,10 @@ func (r *Root) holdsHidden(p op.Path) bool {
 
 // Check reports whether the root's name still leads to the directory held open.
 func (r *Root) Check() error {
-	fd, err := openDir(r.dir)
-	if err == nil {
-		var now Info
-		now, _, err = lookAt(fd, "")
-		closeFD(fd)
-		if err == nil && now.same(r.self) {
-			return nil
-		}
+	var st unix.Stat_t
+	err := retry(func() error { return unix.Stat(r.dir, &st) })
+	if err == nil && st.Ino == r.self.Ino && uint64(st.Dev) == r.self.Dev && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil
 	}
 	return op.Fail(op.NotReady, "the root's name no longer leads to the directory that was registered").Because(err).Do("register the root again")
 }

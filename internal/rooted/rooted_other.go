@@ -28,6 +28,7 @@ func (r *Root) Hide(op.Path)                                       {}
 func (r *Root) Check() error                                       { return unsupported() }
 func (r *Root) Close() error                                       { return unsupported() }
 func (r *Root) Look(context.Context, op.Path, bool) (*Node, error) { return nil, unsupported() }
+func (r *Root) Peek(context.Context, op.Path) (Info, error)        { return Info{}, unsupported() }
 func (r *Root) Settle(context.Context, *Store, []op.Step) (Settled, error) {
 	return Settled{}, unsupported()
 }
@@ -80,6 +81,7 @@ func (s *Store) Drop(string) error                                { return unsup
 func (s *Store) Slots() ([]string, error)                         { return nil, unsupported() }
 func (s *Store) StageLink(string, string) (Staged, error)         { return Staged{}, unsupported() }
 func (s *Store) Verify(context.Context, op.Step) (*Late, error)   { return nil, unsupported() }
+func (s *Store) Flushed(string) error                             { return unsupported() }
 func (s *Store) Stage(context.Context, string, io.Reader, Meta) (Staged, error) {
 	return Staged{}, unsupported()
 }

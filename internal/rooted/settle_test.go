@@ -213,6 +213,17 @@ func TestSettleStates(t *testing.T) {
 			must(b.t, b.st.Drop("s1"))
 			return s
 		}, file: "old", slot: "<absent>"},
+		{name: "what was staged never got to the disk and others changed the file since", make: func(b *bench) []op.Step {
+			s := recorded(b)
+			must(b.t, b.st.Drop("s1"))
+			b.write("ws/f", "foreign")
+			return s
+		}, file: "foreign", slot: "<absent>"},
+		{name: "what was staged got to the disk torn", make: func(b *bench) []op.Step {
+			s := recorded(b)
+			must(b.t, os.Truncate(b.path("store/s1"), 0))
+			return s
+		}, file: "old", slot: "", left: []string{"s1"}},
 
 		{name: "place happened", make: func(b *bench) []op.Step { return b.mustDo(b.place("f", "new", "s1")) }, done: true, file: "new", slot: "<absent>"},
 		{name: "place did not happen", make: func(b *bench) []op.Step { return []op.Step{b.place("f", "new", "s1")} }, file: "<absent>", slot: "new", left: []string{"s1"}},

@@ -5,14 +5,14 @@ import (
 	"errors"
 	"io"
 
-	"github.com/zeebo/blake3"
 	"golang.org/x/sys/unix"
 
 	"holdpoint/op"
 )
 
-// Stage writes content into a new slot, gives it its mode, owner and attributes, and makes
-// it durable. On any failure nothing is left of it.
+// Stage writes content into a new slot, gives it its mode, owner and attributes, and begins
+// to make it durable: Apply waits for that, and Flushed. On any failure nothing is left of
+// it.
 func (s *Store) Stage(ctx context.Context, slot string, content io.Reader, m Meta) (Staged, error) {
 	return s.stage(slot, m, func(fd int) (op.Digest, int64, error) { return pour(ctx, fd, content) })
 }
@@ -20,7 +20,7 @@ func (s *Store) Stage(ctx context.Context, slot string, content io.Reader, m Met
 // StageCopy stages a copy of a file: sharing its blocks where the file system can, else
 // keeping its holes. The copy is of one moment, or the source is stale.
 func (s *Store) StageCopy(ctx context.Context, slot string, src *Node, m Meta) (Staged, error) {
-	return s.stage(slot, m, func(fd int) (d op.Digest, size int64, err error) {
+	out, err := s.stage(slot, m, func(fd int) (d op.Digest, size int64, err error) {
 		err = src.stably(func(from int, now Info) error {
 			if err := copyFD(ctx, fd, from, now.Size); err != nil {
 				return err
@@ -30,8 +30,17 @@ func (s *Store) StageCopy(ctx context.Context, slot string, src *Node, m Meta) (
 		})
 		return d, size, err
 	})
+	if err == nil {
+		err = s.Flushed(slot)
+	}
+	if err != nil && out.Slot != "" {
+		_ = s.Drop(slot)
+		return Staged{}, fail(err, "")
+	}
+	return out, err
 }
 
+// stage makes the file and begins its flush, which ends by closing the handle.
 func (s *Store) stage(slot string, m Meta, fill func(fd int) (op.Digest, int64, error)) (out Staged, err error) {
 	if err := checkSlot(slot, 0); err != nil {
 		return out, err
@@ -45,8 +54,8 @@ func (s *Store) stage(slot string, m Meta, fill func(fd int) (op.Digest, int64, 
 		return out, fail(err, "")
 	}
 	defer func() {
-		closeFD(fd)
 		if err != nil {
+			closeFD(fd)
 			_ = s.Drop(slot)
 			err = fail(err, "")
 		}
@@ -58,14 +67,15 @@ func (s *Store) stage(slot string, m Meta, fill func(fd int) (op.Digest, int64, 
 	if err = dress(fd, m, perm); err != nil {
 		return out, err
 	}
-	if err = syncFD(fd); err != nil {
-		return out, err
-	}
 	i, _, err := lookAt(fd, "")
 	if err != nil {
 		return out, err
 	}
 	s.markFresh(slot, i)
+	s.staging(slot, s.begin(func() error {
+		defer closeFD(fd)
+		return syncFD(fd)
+	}))
 	return Staged{Slot: slot, Inode: i.Ino, State: op.State{Kind: op.File, Hash: hash, Size: size, Mode: i.ModeString()}}, nil
 }
 
@@ -108,8 +118,10 @@ func (s *Store) StageLink(slot, target string) (Staged, error) {
 
 // pour writes a stream and digests it on the way.
 func pour(ctx context.Context, fd int, from io.Reader) (op.Digest, int64, error) {
-	h := blake3.New()
-	b := make([]byte, chunk)
+	kept := readers.Get().(*reader)
+	defer readers.Put(kept)
+	kept.hasher.Reset()
+	h, b := kept.hasher, kept.buffer[:]
 	var size int64
 	for {
 		if err := ctx.Err(); err != nil {

@@ -22,8 +22,15 @@ type Store struct {
 	features Features
 	copies   *copies // of a store of copies; else nil
 
-	mu    sync.Mutex
-	fresh map[string]Info // guarded by mu; staged in this run, by no step that stands
+	flushes chan struct{} // holds one token for each flush under way
+
+	mu      sync.Mutex
+	fresh   map[string]Info   // guarded by mu; staged in this run, by no step that stands
+	pending map[string]*flush // guarded by mu; of what was staged and nobody waited for yet
+}
+
+func newStore(fd int, in opener) *Store {
+	return &Store{fd: fd, in: in, flushes: make(chan struct{}, maxFlushes), fresh: map[string]Info{}, pending: map[string]*flush{}}
 }
 
 // OpenStore makes the folder if need be. It answers cross_device where renames between it
@@ -35,7 +42,7 @@ func OpenStore(dir string, root *Root) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{fd: fd, in: root.in, fresh: map[string]Info{}}
+	s := newStore(fd, root.in)
 	if err = s.check(root); err == nil {
 		s.features, err = s.probe()
 	}
@@ -215,6 +222,7 @@ func (s *Store) forget(slot string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.fresh, slot)
+	delete(s.pending, slot)
 }
 
 // isFresh reports whether the slot still holds what this run staged there, for a step that
