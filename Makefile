@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue bench-quick bench-reads
+.PHONY: help build run test test-mcp first-minutes bench-start requirements requirements-prove fatigue bench-quick bench-reads
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -70,3 +70,9 @@ test-mcp: $(MCP_CLIENTS)/.installed ## every tool with the official MCP clients 
 
 first-minutes: ## clone, make run, init, connect, edit, held delete, approve, undo as a new user: the time of each step (a cold build; FIRST=-warm for a quick try)
 	$(GO) run ./bench/first -from "$(CURDIR)" $(FIRST)
+
+STEADY := $(shell chrt -r 5 true 2>/dev/null && echo chrt -r 5)
+
+bench-start: ## what a program costs to start: plain at most 1.5 times, confined at most 3 times `sh -c true` (medians of 100 turns, ahead of other load where the machine lets us)
+	$(GO) test -c -o bin/start.test ./shellexec
+	$(STEADY) bin/start.test -test.run '^$$' -test.bench 'Start$$' -test.benchtime 100x

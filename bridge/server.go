@@ -101,9 +101,18 @@ type Server struct {
 	MCP func(w http.ResponseWriter, r *http.Request, by op.Caller)
 	// Page serves the review page's files, which hold no data; nil where it is not built in.
 	Page http.Handler
+	// Shapes gives, by route, a value of the type of its answers, for the document of the API.
+	Shapes map[string]any
+	// Metrics writes the counters; nil where there are none.
+	Metrics func(w http.ResponseWriter, r *http.Request)
+	Version string
 	// Sessions of people who logged in with the passphrase: in memory only.
 	sessions sessions
 	login    sync.Mutex // one passphrase at a time: Argon2 is meant to be slow
+
+	describe    sync.Once
+	description object
+	patterns    []string // of the routes, in order
 }
 
 // New makes a server over an engine.
@@ -111,7 +120,7 @@ func New(e Engine) *Server { return &Server{Engine: e, Ready: func() bool { retu
 
 // Handler gives the routes. Calls from outside a unix socket pass through Guard first.
 func (s *Server) Handler() http.Handler {
-	m := http.NewServeMux()
+	m := &routes{ServeMux: http.NewServeMux()}
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	m.HandleFunc("GET /readyz", s.readyz)
 	m.HandleFunc("POST /v1/login", s.postLogin)
@@ -169,19 +178,23 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /page/", s.toPage)
 	m.HandleFunc("/mcp", s.role(op.Agent, s.toMCP))
 	m.HandleFunc("GET /v1/mcp", s.role(op.Agent, s.toMCP))
-	for _, route := range notBuilt {
-		m.HandleFunc(route, s.anyRole(func(w http.ResponseWriter, r *http.Request, _ op.Caller) {
-			fail(w, op.Fail(op.NotAvailable, r.URL.Path+" is not built yet"))
-		}))
-	}
+	m.HandleFunc("GET /openapi.json", s.getOpenAPI)
+	m.HandleFunc("GET /metrics", s.anyRole(s.getMetrics))
 	m.HandleFunc("/", s.anyRole(func(w http.ResponseWriter, r *http.Request, _ op.Caller) {
 		fail(w, op.Fail(op.NotFound, "no such route"))
 	}))
+	s.patterns = m.patterns
 	return m
 }
 
-// notBuilt names the routes of the contract that this version refuses by name.
-var notBuilt = []string{"/metrics", "/openapi.json"}
+// getMetrics tells numbers of the whole daemon: no name, path or content is among them.
+func (s *Server) getMetrics(w http.ResponseWriter, r *http.Request, _ op.Caller) {
+	if s.Metrics == nil {
+		fail(w, op.Fail(op.NotAvailable, "metrics are not in this build"))
+		return
+	}
+	s.Metrics(w, r)
+}
 
 func (s *Server) toMCP(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	if s.MCP == nil {

@@ -1,6 +1,7 @@
 package protected
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -210,4 +211,17 @@ func (m *matchers) find(path string, isDir bool) int {
 		}
 	}
 	return -1
+}
+
+// Literal returns the names that patterns of one element without a wildcard spell out:
+// those that can be held at the top of a root before anything of that name is there.
+func (s *Set) Literal() []string {
+	var out []string
+	for _, d := range s.described {
+		name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimRight(d.Pattern, " "), "/"), "/")
+		if name != "" && !strings.ContainsAny(name, `/*?[\`) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

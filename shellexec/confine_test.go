@@ -344,3 +344,38 @@ func TestWithoutNamespaces(t *testing.T) {
 		t.Errorf("left: %q, %d counted", got, r.Leftovers)
 	}
 }
+
+func TestNamesHeld(t *testing.T) {
+	names := []string{".git", ".codex", ".vscode", ".env", "CLAUDE.md"}
+	script := `R=$PWD; mkdir .git; mkdir -p .codex/x; mkdir -p ./sub/../.vscode; echo x > .env; echo x > $PWD/CLAUDE.md; ln -s .env way; echo x > way; touch t && mv t .git; ln t .Git; ln -s . .codex
+mkdir real && ln -s real .git && echo x > .git/config; cd /proc/self/cwd && echo x > .env
+cd "$R/sub" && mkdir .git && echo deep > ../plain; cd "$R"; mkdir .codex2; echo y > way2; mv way2 way3; python3 -c 'import os; os.mkdir(".git")' 2>&1 | grep -c Permission; sleep 0.1`
+	got := func(hold bool) (here []string) {
+		s := shell(t, script)
+		if hold {
+			s.Names = names
+		}
+		if err := os.Mkdir(s.Root+"/sub", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r := mustRun(t, s)
+		t.Logf("%s %s", all(r.Stdout), all(r.Stderr))
+		for _, want := range []string{"sub/.git", "plain", ".codex2", "way3"} {
+			if _, err := os.Lstat(filepath.Join(s.Root, want)); err != nil {
+				t.Errorf("hold %v: %v", hold, err)
+			}
+		}
+		for _, n := range append(names, ".Git") {
+			if _, err := os.Lstat(filepath.Join(s.Root, n)); err == nil {
+				here = append(here, n)
+			}
+		}
+		return here
+	}
+	if here := got(true); len(here) > 0 {
+		t.Errorf("made all the same: %q", here)
+	}
+	if here := got(false); len(here) < len(names) {
+		t.Errorf("without the guard only %q are made, so the test proves little", here)
+	}
+}

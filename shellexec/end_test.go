@@ -210,22 +210,3 @@ func TestRing(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkStart(b *testing.B) {
-	b.Run("sh -c alone", func(b *testing.B) {
-		for b.Loop() {
-			if err := exec.Command("/bin/sh", "-c", ":").Run(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	for _, confined := range []bool{true, false} {
-		b.Run(fmt.Sprintf("confined %v", confined), func(b *testing.B) {
-			s := shell(b, ":")
-			s.Confined = confined
-			for b.Loop() {
-				mustRun(b, s)
-			}
-		})
-	}
-}

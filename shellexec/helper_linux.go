@@ -30,6 +30,9 @@ func Helper() int {
 	// Nor end it by a signal: it has to tell how the program ended. They are caught, not
 	// ignored, because an ignored one would stay so in the program.
 	ossignal.Notify(make(chan os.Signal, 1))
+	if !await() {
+		return 0
+	}
 	for fd := fdOrder; fd <= fdProgram; fd++ {
 		unix.CloseOnExec(fd)
 	}
@@ -79,6 +82,9 @@ func Helper() int {
 	say(started{Levels: h.levels})
 	e := h.wait(pid)
 	e.Left, e.Survivors = h.end()
+	for fd := range 3 { // what is printed is over now, however long this process takes to go
+		unix.Close(fd)
+	}
 	say(e)
 	return 0
 }
@@ -142,6 +148,11 @@ func (h *helper) confine() error {
 		err = restrict(rules)
 	}
 	h.level(LevelAccess, err)
+	if h.Namespaces && !on(h.levels, LevelProc) {
+		h.level(LevelNames, errors.New("it needs a /proc of its own"))
+	} else {
+		h.level(LevelNames, h.holdNames())
+	}
 	h.level(LevelSyscall, errors.Join(filter(h.Network), native()))
 	return nil
 }
@@ -226,6 +237,9 @@ func sweepOrExit(namespaces bool) {
 // sweep ends all descendants, those that come to us when their parents end as well.
 func sweep() (killed int, survivors []string) {
 	seen := map[int]bool{}
+	if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err == syscall.ECHILD {
+		return 0, nil // whose parent has ended is a child of this process, so there is nobody
+	}
 	for until := time.Now().Add(1500 * time.Millisecond); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 		pids := descendants(os.Getpid())
 		live := 0

@@ -158,7 +158,7 @@ func start(ctx context.Context, s Spec, namespaces bool) (*Running, error) {
 		r.Output.grown()
 	}
 	errs.grown = out.grown
-	if err := p.cmd.Start(); err != nil {
+	if err := p.launch(s.Spares); err != nil {
 		p.close()
 		r.result.Termination, r.result.Failure = SpawnFailed, err.Error()
 		if has(s.Needs, LevelUser) {
@@ -173,7 +173,9 @@ func start(ctx context.Context, s Spec, namespaces bool) (*Running, error) {
 	r.touched.Store(begin.UnixNano())
 	go func() {
 		defer close(r.done)
+		attr := p.cmd.SysProcAttr
 		r.follow(ctx, s, out, errs)
+		defer s.Spares.refill(attr) // behind the answer, not in its way
 		r.result.Took = time.Since(begin)
 		r.Output.end()
 	}()
@@ -190,9 +192,18 @@ func (r *Running) follow(ctx context.Context, s Spec, out, errs *collector) {
 		readers.Go(func() { errs.drain(p.errs) })
 	}
 	said := make(chan answer, 1)
-	go func() { said <- listen(p.status, r.up) }()
 	gone := make(chan struct{})
-	go func() { p.cmd.Wait(); close(gone) }()
+	end := sync.OnceFunc(func() { close(gone) })
+	go func() {
+		a := listen(p.status, r.up)
+		said <- a
+		// Where the helper found nothing left it has nothing to do but to exit, and how long
+		// the machine takes over that is nobody's wait.
+		if a.over != nil && a.over.Left == 0 && len(a.over.Survivors) == 0 {
+			end()
+		}
+	}()
+	go func() { p.cmd.Wait(); end() }()
 	why := p.watch(ctx, s, r.touched, gone)
 	<-gone
 	// Nothing that could write is left in the namespace; outside of one a survivor may hold
@@ -259,7 +270,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		return w, nil
 	}
 	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
-		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Runtimes: runtimes()})
+		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes()})
 	if err != nil {
 		return nil, err
 	}

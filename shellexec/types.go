@@ -22,6 +22,7 @@ const (
 	LevelProc    = "private_proc"
 	LevelCount   = "process_limit"
 	LevelMarks   = "protected_read_only"
+	LevelNames   = "protected_names" // those that are not there cannot be made at the top of the root
 	LevelAccess  = "landlock"
 	LevelSyscall = "seccomp"
 )
@@ -43,8 +44,11 @@ type Spec struct {
 	Network   bool
 	Hide      []string // the daemon's own places, hidden wherever they lie
 	ReadOnly  []string // names in Root, relative, that stay read-only
+	Names     []string // at the top of Root, that are not to be made while they are not there
 	Processes int      // at most so many at a time; 4,096 where zero
 	Probe     bool     // put everything up, report it, and start nothing
+
+	Spares *Spares // may be nil: helpers that stand ready
 
 	Spill string                        // directory for output that is long; empty keeps head and tail only
 	Name  string                        // beginning of the spill files' names
@@ -96,6 +100,7 @@ type order struct {
 	Probe, Terminal                 bool
 	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
+	Names                           []string
 }
 
 // started and ended are what it answers.

@@ -246,6 +246,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	var ready atomic.Bool
 	s := bridge.New(adapter{o})
 	s.Ready, s.Page = ready.Load, page.Handler()
+	s.Version, s.Shapes, s.Metrics = Version(), answerShapes(), o.metrics
 	tools := mountTools(o, s)
 	defer tools.Close()
 	h := s.Handler()

@@ -126,14 +126,14 @@ func TestProcessTraces(t *testing.T) {
 		d.put(".yarnrc.yml", "yarnPath: ./canary.sh\n", 0o644)
 		d.put("canary.sh", "#!/bin/sh\ntouch canary\n", 0o755)
 		d.put("tool", "#!/bin/sh\ntouch canary\n", 0o755)
-		before := children(t, d.cmd.Process.Pid)
+		before := programs(t, d.cmd.Process.Pid)
 		for _, words := range [][]string{{"./tool", "--version"}, {"npm", "--version"}, {"node", "--version"}, {"make", "--version"}} {
 			_, p := d.http("POST", "/v1/preflight", d.Agent, M{"op": "workspace_shell", "args": M{"command": words[0], "args": words[1:]}})
 			if text(p, "decision", "verdict") != "review" || text(p, "decision", "reason") != "process_execution" {
 				t.Errorf("%v: %v", words, p)
 			}
 		}
-		if after := children(t, d.cmd.Process.Pid); len(after) != len(before) || d.has("canary") {
+		if after := programs(t, d.cmd.Process.Pid); len(after) != len(before) || d.has("canary") {
 			t.Errorf("something was started: %v, canary %v", after, d.has("canary"))
 		}
 		// The same program does it when it runs.
@@ -163,4 +163,21 @@ func TestProcessTraces(t *testing.T) {
 			t.Error("c was made")
 		}
 	})
+}
+
+// programs lists what descends from a daemon and is not its own helper, which may stand
+// ready without a program.
+func programs(t testing.TB, pid int) []string {
+	t.Helper()
+	var out []string
+	for _, child := range children(t, pid) {
+		var n int
+		fmt.Sscan(child, &n)
+		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", n))
+		if !strings.HasSuffix(string(name), "\x00confine\x00") {
+			out = append(out, child)
+		}
+		out = append(out, programs(t, n)...)
+	}
+	return out
 }

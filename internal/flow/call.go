@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 
 	"github.com/zeebo/blake3"
 
@@ -63,7 +64,8 @@ func (e *Engine) Call(ctx context.Context, by op.Caller, req op.Request, warning
 
 // CallStarted is Call, and tells the id of a program that runs at once, so that it can be
 // followed before the answer. started may be nil. This is the whole order of things.
-func (e *Engine) CallStarted(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning, started func(op.ID)) op.Reply {
+func (e *Engine) CallStarted(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning, started func(op.ID)) (answer op.Reply) {
+	defer e.counted(req.Op, time.Now(), &answer)
 	c, err := e.open(ctx, by, e.inItsRoot(ctx, by, req), warnings, false)
 	c.started = started
 	if err != nil {
@@ -330,7 +332,8 @@ func (e *Engine) fail(c *call, d op.Decision, err error) op.Reply {
 }
 
 // Malformed answers a request that could not even be read, and puts it on record.
-func (e *Engine) Malformed(by op.Caller, name op.Name, err error) op.Reply {
+func (e *Engine) Malformed(by op.Caller, name op.Name, err error) (answer op.Reply) {
+	defer e.counted(name, time.Now(), &answer)
 	return e.fail(&call{by: by, req: op.Request{Op: name}}, op.Decision{}, err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"holdpoint/internal/journal"
 	"holdpoint/internal/rooted"
@@ -40,7 +41,8 @@ const sampled = 10
 
 // Clean moves what the entry selects into quarantine: one batch, judged like any call,
 // with one credential.
-func (e *Engine) Clean(ctx context.Context, by op.Caller, s CleanSpec) op.Reply {
+func (e *Engine) Clean(ctx context.Context, by op.Caller, s CleanSpec) (answer op.Reply) {
+	defer e.counted(op.BatchFileOps, time.Now(), &answer)
 	req := op.Request{Op: op.BatchFileOps, Root: s.Root, Args: op.Object{}, DryRun: s.DryRun, RequestID: s.RequestID, Session: s.Session, Stage: s.Stage, ExecutionID: s.ExecutionID}
 	bare := &call{by: by, req: req}
 	w, err := e.workspace(by, s.Root)

@@ -63,6 +63,7 @@ type Engine struct {
 	// audited names the journal's audit lines that the log has but a power cut may still take.
 	audited keys
 	room    room // of the stores
+	counts  counts
 
 	mu    sync.RWMutex // guards roots
 	roots []*Workspace

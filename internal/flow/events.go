@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -72,6 +73,9 @@ func (e *events) publish(ev Event) {
 func (e *events) subscribe(after int64) (past []Event, ch chan Event, cancel func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if after > e.seq && after != math.MaxInt64 {
+		after = 0 // the number of an earlier daemon: whoever resumes has seen nothing of this one
+	}
 	for _, ev := range e.past {
 		if ev.Seq > after {
 			past = append(past, ev)

@@ -121,6 +121,7 @@ func (e *Engine) card(ctx context.Context, c *call, d op.Decision) review.Card {
 	}
 	card.Lines = append(card.Lines, further(c.req.Args)...)
 	card.Lines = append(card.Lines, e.tracked(ctx, c)...)
+	e.askedBefore(ctx, c, &card)
 	if e.cfg.ReviewAuth == "token" {
 		card.ReviewerNote = "programs of the same user can approve: review-auth is token"
 	}
@@ -225,6 +226,7 @@ func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer jour
 	e.log.Append(audit.Record{Kind: "answer", Tool: row.Op, Decision: "require_user_approval", Reason: row.Decision.Reason, Also: row.Decision.Also,
 		Mandatory: row.Decision.Mandatory, Pinned: row.Decision.Pinned, Agent: by.Name, WorkflowID: row.Workflow, ExecutionID: row.Execution,
 		ApprovalID: row.ID, Outcome: row.State})
+	e.counts.answer(row.State)
 	e.announce("approval.answered", row)
 	if answer.Remember && row.State == journal.Approved {
 		if err := e.remembering(ctx, by, row); err != nil {

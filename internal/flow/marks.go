@@ -29,6 +29,14 @@ func (w *Workspace) Protected(p op.Path, dir bool) (by, from string) {
 	return m.By, m.From
 }
 
+// heldNames are the protected names that can be held before they are there.
+func (w *Workspace) heldNames() []string {
+	w.mu.Lock()
+	set := w.set
+	w.mu.Unlock()
+	return set.Literal()
+}
+
 // Sensitive judges name and content.
 func (w *Workspace) Sensitive(p op.Path, head []byte) bool { return protected.Sensitive(p, head) }
 

@@ -34,8 +34,9 @@ type processes struct {
 	mu     sync.Mutex                   // guards levels, ctx and stop
 	levels map[string][]shellexec.Level // by root, found once
 	runs   runs
-	left   []string        // what an earlier daemon that was killed left running; set once, by Recover
-	ctx    context.Context // of all that runs; nil before the first
+	spares shellexec.Spares // helpers that stand ready
+	left   []string         // what an earlier daemon that was killed left running; set once, by Recover
+	ctx    context.Context  // of all that runs; nil before the first
 	stop   context.CancelFunc
 }
 
@@ -53,6 +54,7 @@ func (p *processes) running() context.Context {
 func (e *Engine) StopProcesses() {
 	e.procs.running()
 	e.procs.stop()
+	e.procs.spares.Close()
 }
 
 // process is a looked-at program: all that its start needs, held open.
@@ -67,8 +69,9 @@ type process struct {
 	timeout  time.Duration
 	stat     map[op.Path]rooted.Info // of the root before; nil where there are too many names
 	readOnly []string
-	unmarked int  // protected names that are too many to be mounted
-	typed    *run // nothing is started: the call types into this session
+	names    []string // protected ones that are not to appear at the top of the root
+	unmarked int      // protected names that are too many to be mounted
+	typed    *run     // nothing is started: the call types into this session
 }
 
 const (
@@ -403,6 +406,7 @@ func (e *Engine) confinement(ctx context.Context, c *call, p *process) error {
 		if err != nil {
 			return err
 		}
+		spec.Spares = &e.procs.spares
 		if levels, err = shellexec.Probe(context.WithoutCancel(ctx), spec); err != nil {
 			return err
 		}
@@ -443,6 +447,9 @@ var errEnough = errors.New("more names than are compared")
 // protected ones that are to be held read-only.
 func (e *Engine) manifest(ctx context.Context, c *call, p *process) error {
 	mounts := on(p.levels, shellexec.LevelMarks)
+	if on(p.levels, shellexec.LevelNames) && !p.run.WriteProtected {
+		p.names = c.ws.heldNames()
+	}
 	list, err := c.ws.stats(ctx, func(at op.Path, dir bool) bool {
 		if p.run.WriteProtected || !mounts {
 			return false

@@ -108,6 +108,7 @@ func (e *Engine) scripts(ctx context.Context, c *call, p *process) []string {
 				continue
 			}
 			shown[rel] = true
+			e.keepScript(c, rel, text)
 			out = append(out, op.Escape(string(rel))+" holds:")
 			if len(text) > maxShownFile || !printable(text) {
 				out = append(out, fmt.Sprintf("       %d bytes that are not shown here", len(text)))
@@ -242,7 +243,10 @@ func (e *Engine) confinedLines(p *process) []string {
 	if p.unmarked > 0 {
 		out = append(out, fmt.Sprintf("%d more protected paths are not held, only compared afterwards", p.unmarked))
 	}
-	if !p.run.WriteProtected {
+	if len(p.names) > 0 {
+		out = append(out, fmt.Sprintf("%d protected names that are not there cannot be made at the top of the root (.git, .env, .vscode and the others that are spelled out)", len(p.names)),
+			"what a pattern with a wildcard names, or a name further down, is not held shut: if it appears, the answer says so")
+	} else if !p.run.WriteProtected {
 		out = append(out, "a protected name that is not there yet is not held shut: if it appears, the answer says so")
 	}
 	if p.stat == nil {

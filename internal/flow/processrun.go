@@ -34,8 +34,8 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	}
 	id := e.jrn.NewID("run_")
 	spec.Program, spec.Argv, spec.Dir, spec.Timeout, spec.Network = p.program.File, p.argv, p.dir, p.timeout, p.run.Network
-	spec.Confined, spec.ReadOnly = e.cfg.Process.Confinement != "off", p.readOnly
-	spec.Processes = e.cfg.Process.MaxCount
+	spec.Confined, spec.ReadOnly, spec.Names = e.cfg.Process.Confinement != "off", p.readOnly, p.names
+	spec.Processes, spec.Spares = e.cfg.Process.MaxCount, &e.procs.spares
 	private := shellexec.Private
 	spec.Env = shellexec.Environ(e.cfg.Getenv, e.cfg.Process.Env, p.env, e.search(), private)
 	for _, l := range p.levels {

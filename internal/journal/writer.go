@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"holdpoint/op"
 
@@ -47,6 +48,7 @@ type writer struct {
 	flushing sync.Mutex // held during a flush; guards log and flushed
 	log      *os.File
 	flushed  point
+	flushes  Times // how long they took
 
 	begin, commit, rollback, save, release, back                                                      *sql.Stmt
 	insert, state, byName, turnTo                                                                     [len(tables)]*sql.Stmt
@@ -292,9 +294,11 @@ func (w *writer) flush(version int64) error {
 		return broken
 	}
 	upTo := *w.newest.Load()
+	began := time.Now()
 	if err := datasync(w.log); err != nil {
 		return w.poison(err)
 	}
+	w.flushes.Add(time.Since(began))
 	if upTo.heads != w.flushed.heads {
 		// A head that cannot be written loses a check, nothing else: see compareHead.
 		_ = w.j.files.writeHead(upTo.heads[0], upTo.heads[1])

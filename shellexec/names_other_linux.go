@@ -1,0 +1,16 @@
+//go:build linux && !amd64
+
+package shellexec
+
+import "golang.org/x/sys/unix"
+
+var creating = map[uintptr]making{
+	unix.SYS_OPENAT:    {paths: []pathAt{{0, 1}}, flags: 2, follows: true},
+	unix.SYS_OPENAT2:   {paths: []pathAt{{0, 1}}, flags: -1, follows: true},
+	unix.SYS_MKDIRAT:   {paths: []pathAt{{0, 1}}, flags: -1},
+	unix.SYS_MKNODAT:   {paths: []pathAt{{0, 1}}, flags: -1},
+	unix.SYS_RENAMEAT2: {paths: []pathAt{{0, 1}, {2, 3}}, flags: -1},
+	unix.SYS_LINKAT:    {paths: []pathAt{{2, 3}}, flags: -1},
+	unix.SYS_SYMLINKAT: {paths: []pathAt{{1, 2}}, flags: -1},
+	38:                 {paths: []pathAt{{2, 3}}, flags: -1}, // renameat, of the kinds that have it
+}

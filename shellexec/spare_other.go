@@ -1,0 +1,12 @@
+//go:build !linux
+
+package shellexec
+
+// Spares keeps nothing here.
+type Spares struct{}
+
+// Close has nothing to end.
+func (s *Spares) Close() {}
+
+// Ready is none.
+func (s *Spares) Ready() int { return 0 }
