@@ -16,6 +16,7 @@ const (
 	Call    = "call"    // a call was decided
 	Answer  = "answer"  // somebody answered a held call, or tried to
 	End     = "end"     // a held call came to its end
+	Access  = "access"  // somebody without a valid token was turned away
 	Setting = "setting" // somebody changed the configuration or a profile
 )
 
@@ -89,7 +90,7 @@ const (
 // clean holds every field to its form. It never fails: at the time of the record the call
 // has been decided, perhaps done, and a defect elsewhere must cost a word, not the line.
 func clean(r Record) Record {
-	r.Kind = oneOf(r.Kind, Setting, Forget, Collect, Call, Answer, End)
+	r.Kind = oneOf(r.Kind, Access, Setting, Forget, Collect, Call, Answer, End)
 	r.Decision = oneOf(r.Decision, "", AutoExecute, RequireUserApproval, Refused)
 	// The name of an operation that does not exist is the caller's free text.
 	if _, known := op.Lookup(r.Tool); !known && r.Tool != "" {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"holdpoint/internal/journal"
 	"holdpoint/op"
 )
 
@@ -74,7 +75,7 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 		return op.Caller{}, err
 	}
 	if local, _ := r.Context().Value(onSocket{}).(bool); token.SocketOnly && !local {
-		return op.Caller{}, op.Fail(op.Unauthenticated, "the token is not good here")
+		return op.Caller{}, op.Fail(op.Unauthenticated, "the token is not good here").Because(&journal.Unfit{Why: "socket_only", Name: by.Name})
 	}
 	return by, asPerson(r.Context(), by.Role)
 }
@@ -86,6 +87,7 @@ func (s *Server) anyRole(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := s.caller(r)
 		if err != nil {
+			s.Engine.Denied("no_valid_token", err)
 			fail(w, err)
 			return
 		}
@@ -152,6 +154,7 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 	if err := s.Engine.CheckPassphrase(r.Context(), pass); err != nil {
 		// A wrong guess costs a second, whoever else guesses.
 		time.Sleep(time.Second)
+		s.Engine.Denied("login", err)
 		fail(w, err)
 		return
 	}

@@ -27,6 +27,9 @@ var routeDocs = map[string]routeDoc{
 	"GET /metrics":      {role: "any", does: "Counters and histograms in the text format of Prometheus.", kind: "text/plain", fails: []int{422}},
 	"POST /v1/login":    {does: "Opens a reviewer's session with the passphrase.", body: "passphrase!", fails: []int{401, 403, 404, 409, 422}},
 
+	"POST /v1/pair":       {role: "reviewer", does: "Opens a one-time code that puts a phone on.", body: "name! expires"},
+	"POST /v1/pair/claim": {does: "Gives a reviewer's token for a code.", body: "code!", fails: []int{401, 403, 422}},
+
 	"POST /v1/call":      {role: "agent", does: "The one entry for every operation.", body: "Request", reply: true, fails: changes},
 	"POST /v1/preflight": {role: "agent", does: "Facts, decision and pins of a call that is not made; or facts of paths alone.", body: "Preflight", both: true, fails: changes},
 	"POST /v1/undo": {role: "any", does: "Takes operations back, by credential or id.", reply: true, fails: changes,

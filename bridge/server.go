@@ -44,6 +44,7 @@ type Engine interface {
 	Tokens(ctx context.Context) ([]journal.Token, error)
 	CreateToken(ctx context.Context, s TokenRequest) (journal.Token, string, error)
 	RevokeToken(ctx context.Context, id op.ID) error
+	Denied(where string, err error)
 	AddRoot(ctx context.Context, name, dir string) (any, error)
 	RemoveRoot(ctx context.Context, name string) error
 	Protection(ctx context.Context, by op.Caller, root, path string) (any, error)
@@ -106,8 +107,11 @@ type Server struct {
 	// Metrics writes the counters; nil where there are none.
 	Metrics func(w http.ResponseWriter, r *http.Request)
 	Version string
+	// PublicURL is where people reach the page; empty where that is not known.
+	PublicURL string
 	// Sessions of people who logged in with the passphrase: in memory only.
 	sessions sessions
+	pairing  pairing
 	login    sync.Mutex // one passphrase at a time: Argon2 is meant to be slow
 
 	describe    sync.Once
@@ -124,6 +128,8 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	m.HandleFunc("GET /readyz", s.readyz)
 	m.HandleFunc("POST /v1/login", s.postLogin)
+	m.HandleFunc("POST /v1/pair", s.role(op.Reviewer, s.postPair))
+	m.HandleFunc("POST /v1/pair/claim", s.postClaim)
 	m.HandleFunc("POST /v1/call", s.role(op.Agent, s.postCall))
 	m.HandleFunc("POST /v1/preflight", s.role(op.Agent, s.postPreflight))
 	m.HandleFunc("POST /v1/undo", s.anyRole(s.postUndo))

@@ -336,7 +336,7 @@ func TestWithoutNamespaces(t *testing.T) {
 		t.Errorf("got %q, %q %q %s", b, all(r.Stdout), all(r.Stderr), r.Termination)
 	}
 	for _, l := range r.Levels {
-		if want := l.Name == LevelAccess || l.Name == LevelSyscall || l.Name == LevelCount && os.Geteuid() != 0; l.On != want {
+		if want := l.Name == LevelAccess || l.Name == LevelSyscall || l.Name == LevelNames || l.Name == LevelCount && os.Geteuid() != 0; l.On != want {
 			t.Errorf("%s: on %v", l.Name, l.On)
 		}
 	}

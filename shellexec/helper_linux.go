@@ -127,6 +127,7 @@ func (h *helper) confine() error {
 		}
 	}
 	h.level(LevelCount, limits(h.Namespaces, h.Processes))
+	h.ceilings()
 	if h.Namespaces && on(h.levels, LevelProc) {
 		// The settings there ask for the number of the user, which root keeps.
 		if err := unix.MountSetattr(unix.AT_FDCWD, "/proc", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {

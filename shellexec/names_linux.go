@@ -153,28 +153,28 @@ func (h *helper) holds(name string) bool {
 	return false
 }
 
-// textOf reads a word of a process that waits for its call.
+// textOf reads a word of a process that waits for its call, page by page: it may end short
+// of one that is not there.
 func textOf(pid uint32, at uint64) (string, bool) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	b := make([]byte, unix.PathMax)
-	n := 0
-	for n < len(b) { // a word may end short of a page that is not there
-		upto := min(len(b), n+4096-int((at+uint64(n))%4096))
-		got, err := f.ReadAt(b[n:upto], int64(at)+int64(n))
-		for i, c := range b[n : n+got] {
+	b := make([]byte, 0, 256)
+	for len(b) < unix.PathMax {
+		from := at + uint64(len(b))
+		piece := make([]byte, min(4096-int(from%4096), 256))
+		n, err := unix.ProcessVMReadv(int(pid), []unix.Iovec{{Base: &piece[0], Len: uint64(len(piece))}}, []unix.RemoteIovec{{Base: uintptr(from), Len: len(piece)}}, 0)
+		if err == unix.EFAULT {
+			return "", true // the call fails by itself
+		}
+		if err != nil || n < 1 {
+			return "", false
+		}
+		for i, c := range piece[:n] {
 			if c == 0 {
-				return string(b[:n+i]), true
+				return string(append(b, piece[:i]...)), true
 			}
 		}
-		if n += got; err != nil {
-			break
-		}
+		b = append(b, piece[:n]...)
 	}
-	return "", true // longer than a name can be, or no memory: the call fails by itself
+	return "", true // longer than a name can be
 }
 
 // making is where a call that makes names has them.

@@ -146,8 +146,10 @@ func start(ctx context.Context, s Spec, namespaces bool) (*Running, error) {
 		namespaces = false // the probe found that there are none
 	}
 	r := &Running{touched: &atomic.Int64{}, up: make(chan struct{}), done: make(chan struct{})}
+	grouped(&s)
 	p, err := prepare(s, namespaces)
 	if err != nil {
+		s.group.drop()
 		return nil, op.Fail(op.SpawnFailed, "the process could not be prepared").Because(err)
 	}
 	out, errs := newCollector(s.Spill, s.Name+".stdout", live(s, "stdout")), newCollector(s.Spill, s.Name+".stderr", live(s, "stderr"))
@@ -158,8 +160,9 @@ func start(ctx context.Context, s Spec, namespaces bool) (*Running, error) {
 		r.Output.grown()
 	}
 	errs.grown = out.grown
-	if err := p.launch(s.Spares); err != nil {
+	if err := p.launch(s.Spares, s.group); err != nil {
 		p.close()
+		s.group.drop()
 		r.result.Termination, r.result.Failure = SpawnFailed, err.Error()
 		if has(s.Needs, LevelUser) {
 			r.result.Termination = NoSandbox
@@ -203,7 +206,8 @@ func (r *Running) follow(ctx context.Context, s Spec, out, errs *collector) {
 			end()
 		}
 	}()
-	go func() { p.cmd.Wait(); end() }()
+	waited := make(chan struct{})
+	go func() { p.cmd.Wait(); close(waited); end() }()
 	why := p.watch(ctx, s, r.touched, gone)
 	<-gone
 	// Nothing that could write is left in the namespace; outside of one a survivor may hold
@@ -221,6 +225,10 @@ func (r *Running) follow(ctx context.Context, s Spec, out, errs *collector) {
 		why = TimedOut
 	}
 	a.fill(&r.result, why)
+	r.result.Limit = reached(s, &r.result)
+	if s.group != nil {
+		go func() { <-waited; s.group.drop() }()
+	}
 }
 
 func has(list []string, s string) bool {
@@ -270,7 +278,8 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		return w, nil
 	}
 	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
-		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes()})
+		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes(),
+		Memory: s.Memory, CPU: s.CPU, Grouped: s.group != nil, GroupWanted: s.Cgroup != "", GroupFault: s.groupFault})
 	if err != nil {
 		return nil, err
 	}

@@ -35,16 +35,33 @@ type spare struct {
 
 // launch starts the helper, or gives all that it would have been started with to one that
 // stands ready in the same kind of namespaces.
-func (p *process) launch(s *Spares) error {
-	if ready := s.take(p.cmd.SysProcAttr.Cloneflags); ready != nil {
-		err := ready.hand(p.cmd)
+// One that shall run in a group is never started with its order in hand: it joins first.
+func (p *process) launch(s *Spares, g *group) error {
+	ready := s.take(p.cmd.SysProcAttr.Cloneflags)
+	if ready == nil && g != nil {
+		var err error
+		if ready, err = summon(p.cmd.SysProcAttr); err != nil {
+			return err
+		}
+	}
+	if ready != nil {
+		var err error
+		if g != nil {
+			err = g.join(ready.cmd.Process.Pid)
+		}
+		if err == nil {
+			err = ready.hand(p.cmd)
+		}
 		ready.orders.Close()
 		if err == nil {
 			p.cmd = ready.cmd
 			return nil
 		}
 		ready.cmd.Process.Kill() // it was gone, or would not listen
-		s.reap(ready)
+		ready.cmd.Wait()
+		if g != nil {
+			return err
+		}
 	}
 	return p.cmd.Start()
 }
@@ -62,15 +79,15 @@ func (s *spare) hand(c *exec.Cmd) error {
 		if !ok {
 			f = null
 		}
-		fds = append(fds, raw(f))
+		fds = append(fds, int(f.Fd())) // which makes it one that waits, as programs expect
 	}
 	for _, f := range c.ExtraFiles {
-		fds = append(fds, raw(f))
+		fds = append(fds, int(f.Fd()))
 	}
 	return unix.Sendmsg(raw(s.orders), []byte{byte(len(fds))}, unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
 }
 
-// raw gives the number of a file and leaves the file as it is: Fd would make it wait.
+// raw gives the number of the daemon's own end and leaves the file as it is.
 func raw(f *os.File) int {
 	n := -1
 	if c, err := f.SyscallConn(); err == nil {

@@ -58,13 +58,14 @@ func keys(t *testing.T, r *Running, text string) {
 func TestTerminal(t *testing.T) {
 	for _, confined := range []bool{true, false} {
 		t.Run(fmt.Sprintf("a shell on a terminal, confined %v", confined), func(t *testing.T) {
-			s := shell(t, "stty size; test -t 0 && test -t 1 && echo ter''minal; read x; echo got:$x; trap 'stty size' WINCH; read y; read z; exit 3")
+			s := shell(t, "stty size; test -t 0 && test -t 1 && echo ter''minal; read x; echo got:$x; trap 'stty size' WINCH; echo rea''dy; read y; read z; exit 3")
 			s.Confined = confined
 			r := session(t, s)
 			shows(t, r, "24 80\r\n")
 			shows(t, r, "terminal\r\n")
 			keys(t, r, "hello\n")
 			shows(t, r, "got:hello\r\n")
+			shows(t, r, "ready\r\n")
 			if err := r.Resize(Size{30, 100}); err != nil {
 				t.Fatal(err)
 			}

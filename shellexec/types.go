@@ -23,6 +23,8 @@ const (
 	LevelCount   = "process_limit"
 	LevelMarks   = "protected_read_only"
 	LevelNames   = "protected_names" // those that are not there cannot be made at the top of the root
+	LevelMemory  = "memory_limit"    // only where the operator set one, and so is the next
+	LevelCPU     = "cpu_limit"
 	LevelAccess  = "landlock"
 	LevelSyscall = "seccomp"
 )
@@ -42,11 +44,14 @@ type Spec struct {
 	Confined  bool     // false: the operator runs without
 	Needs     []string // levels without which it must not start: those that the card named
 	Network   bool
-	Hide      []string // the daemon's own places, hidden wherever they lie
-	ReadOnly  []string // names in Root, relative, that stay read-only
-	Names     []string // at the top of Root, that are not to be made while they are not there
-	Processes int      // at most so many at a time; 4,096 where zero
-	Probe     bool     // put everything up, report it, and start nothing
+	Hide      []string      // the daemon's own places, hidden wherever they lie
+	ReadOnly  []string      // names in Root, relative, that stay read-only
+	Names     []string      // at the top of Root, that are not to be made while they are not there
+	Processes int           // at most so many at a time; 4,096 where zero
+	Memory    int64         // bytes at most; 0 is no limit
+	CPU       time.Duration // of one process at most; 0 is no limit
+	Cgroup    string        // a control group to make this run's own one in; empty is one that was handed over, if any
+	Probe     bool          // put everything up, report it, and start nothing
 
 	Spares *Spares // may be nil: helpers that stand ready
 
@@ -57,6 +62,9 @@ type Spec struct {
 	Terminal *Size         // it runs on a terminal of this size; nil is none. All that the terminal shows is stdout, and in the file
 	Idle     time.Duration // it is ended when nothing is typed or printed for so long; 0 is never
 	Busy     func() bool   // may be nil: asked before that, true grants as long again
+
+	group      *group // of this run; nil where none could be had
+	groupFault string // why
 }
 
 // Size is that of a terminal.
@@ -69,6 +77,7 @@ type Result struct {
 	Termination string // exited, signalled, timed_out, cancelled, spawn_failed
 	Idle        bool   // timed_out because nothing was typed or printed
 	Failure     string // of spawn_failed: why
+	Limit       string // the level whose limit ended it; empty when none did, or it does not show
 	Stdout      Stream
 	Stderr      Stream
 	Levels      []Level
@@ -101,6 +110,10 @@ type order struct {
 	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
 	Names                           []string
+	Memory                          int64
+	CPU                             time.Duration
+	Grouped, GroupWanted            bool
+	GroupFault                      string
 }
 
 // started and ended are what it answers.

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"holdpoint/internal/flow"
@@ -15,6 +17,37 @@ type processFile struct {
 	MaxTimeout  string   `toml:"max_timeout"`   // "10m" when absent
 	SessionIdle string   `toml:"session_idle"`  // "30s" when absent
 	MaxCount    int      `toml:"max_processes"` // of one run at a time, threads too; 4,096 when absent
+	MaxMemory   string   `toml:"max_memory"`    // of one run, like "2GiB"; none when absent
+	MaxCPU      string   `toml:"max_cpu"`       // time of one process, like "10m"; none when absent
+	Cgroup      string   `toml:"cgroup"`        // a control group that was handed to the daemon; found by itself when absent
+}
+
+// leastMemory is what a helper and a small program need.
+const leastMemory = 64 << 20
+
+// ceilings reads the limits of memory and of processor time.
+func (p processFile) ceilings(cfg *flow.Config) error {
+	if p.MaxMemory != "" {
+		digits := strings.TrimRight(p.MaxMemory, "KMGiB")
+		unit := map[string]int64{"MiB": 1 << 20, "GiB": 1 << 30}[p.MaxMemory[len(digits):]]
+		n, err := strconv.ParseInt(digits, 10, 32)
+		if err != nil || unit == 0 || n*unit < leastMemory {
+			return errors.New("process.max_memory must be a size like 512MiB or 4GiB, and 64MiB or more")
+		}
+		cfg.Process.MaxMemory = n * unit
+	}
+	if p.MaxCPU != "" {
+		d, err := time.ParseDuration(p.MaxCPU)
+		if err != nil || d < time.Second {
+			return errors.New("process.max_cpu must be a time like 10m, and 1s or more")
+		}
+		cfg.Process.MaxCPU = d
+	}
+	if p.Cgroup != "" && (!filepath.IsAbs(p.Cgroup) || p.MaxMemory == "") {
+		return errors.New("process.cgroup must be an absolute directory, and goes with process.max_memory")
+	}
+	cfg.Process.Cgroup = p.Cgroup
+	return nil
 }
 
 // leastCount is the least number of processes that Linux can hold a namespace to.
@@ -44,7 +77,7 @@ func (p processFile) into(cfg *flow.Config) error {
 		}
 		cfg.Process.SessionIdle = d
 	}
-	return nil
+	return p.ceilings(cfg)
 }
 
 // programs fills in what the environment says of programs: only the exact word switches

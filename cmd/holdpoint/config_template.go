@@ -44,6 +44,12 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #env = []
 #session_idle = "30s"
 #max_processes = 4096
+# Memory of one run, of all its processes together where a control group was handed to the daemon, else of each.
+#max_memory = "4GiB"
+# Processor time of each process.
+#max_cpu = "10m"
+# The control group, where it is not found by itself; one that cannot be used is confinement that is missing.
+#cgroup = "/sys/fs/cgroup/holdpoint"
 #max_timeout = "10m"
 
 # The clearance that an operation needs; 1 where absent.

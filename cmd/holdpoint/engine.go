@@ -337,6 +337,8 @@ func (a adapter) RevokeToken(ctx context.Context, id op.ID) error {
 	return a.engine.RevokeToken(ctx, id)
 }
 
+func (a adapter) Denied(where string, err error) { a.engine.Denied(where, err) }
+
 // AddRoot registers a root while the daemon runs; the policy file must not lie in it.
 func (a adapter) AddRoot(ctx context.Context, name, dir string) (any, error) {
 	w, err := a.engine.AddRoot(ctx, flow.RootSpec{Name: name, Dir: dir, AllowBroad: a.broad, Home: a.home})

@@ -34,6 +34,8 @@ func (o *opened) metrics(w http.ResponseWriter, r *http.Request) {
 	for _, k := range slices.Sorted(maps.Keys(m.Answers)) {
 		b.sample("holdpoint_answers_total", float64(m.Answers[k]), "state", k)
 	}
+	b.family("holdpoint_denied_total", "counter", "Callers that were turned away without a valid token.")
+	b.sample("holdpoint_denied_total", float64(m.Denied))
 	b.histogram("holdpoint_call_seconds", "How long calls took, without the wait for a person.", m.CallTimes)
 	b.histogram("holdpoint_journal_flush_seconds", "How long flushes of the journal took.", m.FlushTimes)
 	b.gauge("holdpoint_pending_approvals", "Cards that wait for a person.", float64(m.Pending))

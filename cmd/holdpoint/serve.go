@@ -31,6 +31,7 @@ type serveFlags struct {
 	allowBroad     bool
 	allowYolo      bool
 	idleExit       time.Duration
+	reach          reaching
 }
 
 func serveCommand(a *app) *cobra.Command {
@@ -45,7 +46,8 @@ func serveCommand(a *app) *cobra.Command {
 			return a.serve(c.Context(), f)
 		}}
 	c.Flags().StringArrayVar(&f.roots, "root", nil, "a workspace, DIR or NAME=DIR; may be given several times")
-	c.Flags().StringVar(&f.listen, "listen", "", "also serve HTTP on this loopback address, such as 127.0.0.1:7117")
+	c.Flags().StringVar(&f.listen, "listen", "", "also serve HTTP on this address, such as 127.0.0.1:7117")
+	f.reach.flags(c)
 	c.Flags().StringVar(&f.config, "config", "", "the configuration (else HOLDPOINT_CONFIG, else the user's)")
 	c.Flags().StringVar(&f.reviewAuth, "review-auth", "passphrase", "how reviewers prove themselves: passphrase or token")
 	c.Flags().DurationVar(&f.idleExit, "idle-exit", 0, "end when nobody has been connected for this long and no card waits")
@@ -71,7 +73,8 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := loopbackOnly(f.listen); err != nil {
+	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
+	if err := f.reach.check(f.listen, say); err != nil {
 		return err
 	}
 	state, err := filepath.Abs(StatePath(a.state, a.Env))
@@ -82,9 +85,8 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err := CheckSocketLength(socket); err != nil {
 		return err
 	}
-	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
 	reload := newReloader(f.config, a.Env, func(s string) { say("holdpoint: %s", op.Visible(s, true)) })
-	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, socket: socket, version: Version(), broad: f.allowBroad, yolo: f.allowYolo, reviewURL: reviewAddress(f.listen),
+	o, err := openEngine(ctx, setup{state: state, config: f.config, env: a.Env, reviewAuth: f.reviewAuth, socket: socket, version: Version(), broad: f.allowBroad, yolo: f.allowYolo, reviewURL: f.reach.reviewAddress(f.listen),
 		warn: func(s string) { say("holdpoint: %s", op.Visible(s, false)) }})
 	if err != nil {
 		return err
@@ -108,7 +110,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		reload.follow(following)
 	}()
 	defer func() { unfollow(); <-followed }()
-	defer tellPeople(ctx, o, people, reviewAddress(f.listen), func(s string) { say("holdpoint: %s", op.Visible(s, false)) })()
+	defer tellPeople(ctx, o, people, f.reach.reviewAddress(f.listen), func(s string) { say("holdpoint: %s", op.Visible(s, false)) })()
 	if err := o.agentToken(ctx, state); err != nil {
 		return err
 	}
@@ -145,31 +147,6 @@ func rootSpecs(given []string) ([]flow.RootSpec, error) {
 		return nil, usagef("serve needs a workspace: --root DIR")
 	}
 	return specs, nil
-}
-
-// loopbackOnly refuses to listen where other machines could reach it: there is no TLS yet.
-func loopbackOnly(addr string) error {
-	if addr == "" {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return usagef("--listen needs HOST:PORT, such as 127.0.0.1:7117")
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return op.Fail(op.NotAvailable, "listening beyond loopback needs TLS, which is not built yet").Do("listen on 127.0.0.1 and forward the port")
-	}
-	return nil
-}
-
-// reviewAddress gives the page's address of a card, where there is a page: it carries no
-// secret, and whoever opens it still proves to be the reviewer.
-func reviewAddress(listen string) func(op.ID) string {
-	_, port, err := net.SplitHostPort(listen)
-	if err != nil || port == "0" || port == "" {
-		return nil
-	}
-	return func(id op.ID) string { return "http://localhost:" + port + "/#/approvals/" + string(id) }
 }
 
 // reviewers sees to it that somebody can answer, and that no secret that could answer
@@ -247,6 +224,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	s := bridge.New(adapter{o})
 	s.Ready, s.Page = ready.Load, page.Handler()
 	s.Version, s.Shapes, s.Metrics = Version(), answerShapes(), o.metrics
+	s.PublicURL = f.reach.base(f.listen)
 	tools := mountTools(o, s)
 	defer tools.Close()
 	h := s.Handler()
@@ -264,7 +242,10 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 			l.Close()
 			return op.Fail(op.IOError, "cannot listen on "+f.listen).Because(err)
 		}
-		servers = append(servers, server(bridge.Guard(loopbackHost(tcp), h), nil))
+		servers = append(servers, server(bridge.Behind(f.reach.trusted, bridge.Guard(f.reach.allowed(tcp, f.listen), h)), nil))
+		if f.reach.cert != nil {
+			servers[1].TLSConfig = f.reach.cert.config()
+		}
 		listeners = append(listeners, tcp)
 	}
 	ended := make(chan error, len(servers))
@@ -277,7 +258,13 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	}
 	for i, srv := range servers {
 		srv.ConnState = there.state
-		go func() { ended <- srv.Serve(listeners[i]) }()
+		go func() {
+			if srv.TLSConfig != nil {
+				ended <- srv.ServeTLS(listeners[i], "", "")
+				return
+			}
+			ended <- srv.Serve(listeners[i])
+		}()
 	}
 	ready.Store(true)
 	a.greet(o, socket, f, say)
@@ -385,7 +372,17 @@ func (a *app) greet(o *opened, socket string, f serveFlags, say func(string, ...
 	}
 	say("socket   %s", socket)
 	if f.listen != "" {
-		say("http     http://%s", f.listen)
+		scheme := "http"
+		if f.reach.cert != nil {
+			scheme = "https"
+		}
+		say("http     %s://%s", scheme, f.listen)
+		if f.reach.public != nil {
+			say("public   %s", f.reach.public)
+		}
+		if f.reach.insecure && f.reach.cert == nil {
+			say("holdpoint: whoever reads along on this network reads tokens and passphrases (--insecure-listen)")
+		}
 	}
 	say("review   %s %sreview list, then review approve ID (asks for the passphrase)", self, where)
 	say("try      %s %scall list_directory", self, where)

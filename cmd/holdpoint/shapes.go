@@ -52,6 +52,17 @@ func answerShapes() map[string]any {
 			Role    op.Role   `json:"role"`
 			Expires time.Time `json:"expires_at"`
 		}{},
+		"POST /v1/pair": struct {
+			Code    string    `json:"code"`
+			Expires time.Time `json:"expires_at"`
+			URL     string    `json:"url,omitempty"`
+		}{},
+		"POST /v1/pair/claim": struct {
+			Token   string    `json:"token"`
+			ID      op.ID     `json:"id"`
+			Role    op.Role   `json:"role"`
+			Expires time.Time `json:"expires_at"`
+		}{},
 		"POST /v1/preflight": flow.PreflightReply{},
 		"GET /v1/approvals": struct {
 			Cards []review.Card `json:"approvals"`

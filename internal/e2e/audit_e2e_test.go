@@ -260,10 +260,10 @@ func TestStart(t *testing.T) {
 			}
 		}
 	})
-	t.Run("S33 nothing is read from the workspace or the current directory", func(t *testing.T) {
+	t.Run("S33 no configuration is read from the current directory, and of the workspace only the file that can tighten", func(t *testing.T) {
 		root, state := dirs(t)
 		conf := "[profiles.default]\nrequire_approval = false\nallow_delete = false\nprotected = [\"*\"]\n"
-		for _, name := range []string{"holdpoint.toml", ".holdpoint.toml", ".config/holdpoint/holdpoint.toml", "config.toml", ".holdpoint/holdpoint.toml"} {
+		for _, name := range []string{"holdpoint.toml", ".config/holdpoint/holdpoint.toml", "config.toml", ".holdpoint/holdpoint.toml"} {
 			write(t, filepath.Join(root, name), conf)
 		}
 		write(t, filepath.Join(root, ".env"), "HOLDPOINT_PROTECTED_PATTERNS=*\nHOLDPOINT_REVIEW_PASSPHRASE=from the workspace\nHOLDPOINT_CONFIG="+filepath.Join(root, "holdpoint.toml")+"\n")

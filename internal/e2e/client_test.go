@@ -112,7 +112,7 @@ func TestClients(t *testing.T) {
 		defer follow()
 		const n = 50
 		request := func(i int) op.Request {
-			return op.Request{Op: op.WriteFile, RequestID: fmt.Sprint("stop-", i), Args: op.Object{"path": fmt.Sprintf("stop/%d", i), "content": strings.Repeat("x", 1000)}}
+			return op.Request{Op: op.WriteFile, RequestID: fmt.Sprint("stop-", i), Args: op.Object{"path": fmt.Sprintf("stop-%d", i), "content": strings.Repeat("x", 1000)}}
 		}
 		var wg sync.WaitGroup
 		answered, lost := make([]op.ID, n), make([]bool, n)
@@ -168,7 +168,7 @@ func TestClients(t *testing.T) {
 		}
 		for _, o := range page.Operations {
 			for _, p := range o.Paths {
-				if strings.HasPrefix(p, "stop/") {
+				if strings.HasPrefix(p, "stop-") {
 					log[p]++
 				}
 			}

@@ -398,6 +398,10 @@ func TestHTTPStatus(t *testing.T) {
 				if o["approval_per_call"] != true || (class == "destructive") != destroys[name] || class == "destructive" && o["undo_with"] != "undo" {
 					t.Errorf("got %v", o)
 				}
+			case "profile":
+				if o["approval_per_call"] != true || o["undo_with"] != "" {
+					t.Errorf("got %v", o)
+				}
 			case "adaptive", "batch", "undo":
 				if o["undo_with"] != "undo" {
 					t.Errorf("got %v", o)

@@ -3,16 +3,43 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestProcessHeld(t *testing.T) {
 	t.Parallel()
-	d := start(t)
+	d := startOn(t, shortDir(t), shortDir(t), []string{"AWS_SECRET_ACCESS_KEY=canary1", "GITHUB_TOKEN=canary2", "HOLDPOINT_TOKEN=canary3"})
+	t.Run("S79 a program sees the listed names alone, on pipes and on a terminal, and so does who looks at it from outside", func(t *testing.T) {
+		allowed := strings.Fields("PATH HOME USER LOGNAME LANG TZ TERM TMPDIR XDG_CACHE_HOME npm_config_cache GIT_TERMINAL_PROMPT GIT_EDITOR EDITOR GIT_PAGER PAGER GIT_ASKPASS SSH_ASKPASS DEBIAN_FRONTEND HOLDPOINT_RUN")
+		for _, more := range []M{{"background": true}, {"pty": true}} {
+			r := d.approve(d.call("workspace_shell", M{"command": "sleep", "args": []string{"80.5"}, "background": more["background"] == true, "pty": more["pty"] == true}))
+			until(t, "its start", func() bool { return len(running("80.5")) == 1 })
+			seen := read(t, filepath.Join(filepath.Dir(running("80.5")[0]), "environ"))
+			for _, kv := range strings.Split(strings.Trim(seen, "\x00"), "\x00") {
+				if name, _, _ := strings.Cut(kv, "="); !slices.Contains(allowed, name) {
+					t.Errorf("%v: %s is there", more, name)
+				}
+			}
+			if strings.Contains(seen, "canary") || strings.Contains(seen, passphrase) || !strings.Contains(seen, "PATH=") {
+				t.Errorf("%v: got %q", more, seen)
+			}
+			d.http("POST", "/v1/runs/"+text(r, "result", "run_id")+"/stop", d.Agent, M{})
+			until(t, "its end", func() bool { return len(running("80.5")) == 0 })
+		}
+		if own := read(t, fmt.Sprintf("/proc/%d/environ", d.cmd.Process.Pid)); !strings.Contains(own, "AWS_SECRET_ACCESS_KEY=canary1") {
+			t.Error("the daemon has no secret in its environment, so this proves nothing")
+		}
+	})
 	t.Run("S106 protected names that are not there cannot be made, nor written through a link; what a pattern finds elsewhere is told by name", func(t *testing.T) {
 		script := `mkdir .git; mkdir -p .codex/x; mkdir -p .vscode && echo {} > .vscode/tasks.json; mkdir real; ln -s real .git && echo x > .git/config; ln -s .env way; echo x > way; mv real .claude
 mkdir sub && mkdir sub/.git && echo key > server.pem; echo plain > plain; echo end`
@@ -71,4 +98,69 @@ mkdir sub && mkdir sub/.git && echo key > server.pem; echo plain > plain; echo e
 			t.Errorf("after it ran there is nothing to compare with: %s", text(c, "diff"))
 		}
 	})
+}
+
+func TestProcessCeilings(t *testing.T) {
+	t.Parallel()
+	d := quick(t, "[process]\nmax_memory = \"256MiB\"\nmax_cpu = \"1s\"\n")
+	t.Run("S86 more memory or processor time than the operator set is not had, and said; a run whose caller went away goes on to its end", func(t *testing.T) {
+		held := d.shell("dd if=/dev/zero of=/dev/null bs=1G count=1 || echo none; while :; do :; done", M{"timeout_ms": 60000})
+		if l := lines(d.card(held)); !strings.Contains(l, "memory_limit holds of each process") || !strings.Contains(l, "cpu_limit holds of each process") {
+			t.Errorf("got %s", l)
+		}
+		before := resident(t, d.cmd.Process.Pid, "VmRSS")
+		r := d.approve(held)
+		res := object(r["result"])
+		if text(res, "stdout") != "none\n" || text(res, "termination") != "signalled" || text(res, "signal") != "SIGXCPU" || text(res, "limit") != "cpu_limit" {
+			t.Errorf("got %v", r)
+		}
+		if levels := fmt.Sprint(res["confinement"]); !strings.Contains(levels, "memory_limit") || !strings.Contains(levels, "cpu_limit") {
+			t.Errorf("got %s", levels)
+		}
+		if grown := resident(t, d.cmd.Process.Pid, "VmRSS") - before; grown > 32<<20 {
+			t.Errorf("the daemon grew by %d MiB", grown>>20)
+		}
+		// Who waits for the answer hangs up: the program is neither ended nor run again.
+		held = d.shell("echo x >> times; while ! test -e go; do sleep 0.02; done; echo y >> times")
+		_, row := d.http("GET", "/v1/approvals/"+idOf(held), d.reviewer(), nil)
+		d.hangUp("/v1/approvals/"+idOf(held)+"/answer", d.reviewer(), M{"answer": "approve", "shown_digest": text(row, "card", "shown_digest")}, func() bool { return d.has("times") })
+		d.put("go", "", 0o644)
+		until(t, "its end", func() bool { return text(d.rowOf(held), "state") == "executed" })
+		if got := read(t, filepath.Join(d.Root, "times")); got != "x\ny\n" {
+			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("S105 what the operator requires and the machine does not give runs nothing", func(t *testing.T) {
+		d := quick(t, "[process]\nconfinement = \"required\"\nmax_memory = \"256MiB\"\ncgroup = \"/proc\"\n")
+		if r := d.call("workspace_shell", M{"script": "touch ran"}); code(r) != "sandbox_unavailable" || !strings.Contains(text(r, "error", "message"), "memory_limit") || d.has("ran") {
+			t.Errorf("got %v", r)
+		}
+		if r := d.call("workspace_shell", M{"script": "touch ran", "confinement": "off"}); code(r) != "bad_request" {
+			t.Errorf("got %v", r)
+		}
+	})
+}
+
+// hangUp sends a request and closes its connection, unanswered, once seen says so.
+func (d *daemon) hangUp(path, token string, body M, seen func() bool) {
+	d.t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		c := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", d.Socket)
+		}}}
+		b, _ := json.Marshal(body)
+		req, _ := http.NewRequestWithContext(ctx, "POST", "http://x"+path, bytes.NewReader(b))
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Content-Type", "application/json")
+		if res, err := c.Do(req); err == nil {
+			res.Body.Close()
+			d.t.Error("it was answered before anybody hung up")
+		}
+	}()
+	until(d.t, "its start", seen)
+	stop()
+	<-gone
 }

@@ -82,12 +82,13 @@ type Measures struct {
 	Watched    bool // every waiting card is watched for drift
 	Running    int  // programs
 	Roots      int
+	Denied     uint64 // callers without a valid token
 }
 
 // Measures reads the counters.
 func (e *Engine) Measures(ctx context.Context) (Measures, error) {
 	m := Measures{Calls: map[CallCount]uint64{}, Decisions: map[DecisionCount]uint64{}, Answers: map[string]uint64{},
-		CallTimes: e.counts.took.Read(), FlushTimes: e.jrn.FlushTimes(), Watched: e.drift.lacks() == nil, Roots: len(e.workspaces())}
+		CallTimes: e.counts.took.Read(), FlushTimes: e.jrn.FlushTimes(), Watched: e.drift.lacks() == nil, Roots: len(e.workspaces()), Denied: e.denied.count()}
 	e.counts.mu.Lock()
 	for k, v := range e.counts.calls {
 		m.Calls[k] = v

@@ -64,6 +64,7 @@ type Engine struct {
 	audited keys
 	room    room // of the stores
 	counts  counts
+	denied  denied
 
 	mu    sync.RWMutex // guards roots
 	roots []*Workspace

@@ -26,6 +26,9 @@ type ProcessConfig struct {
 	MaxTimeout       time.Duration // 10 minutes where zero
 	SessionIdle      time.Duration // 30 seconds where zero
 	MaxCount         int           // processes and threads of one run; 4,096 where zero
+	MaxMemory        int64         // bytes of one run; none where zero
+	MaxCPU           time.Duration // of one process; none where zero
+	Cgroup           string        // that was handed to the daemon; found by itself where empty
 	Hide             []string      // further places of the daemon that no program may see
 }
 
@@ -438,7 +441,8 @@ func (e *Engine) spot(c *call) (shellexec.Spec, error) {
 	for _, w := range []string{filepath.Join(c.ws.Root.Dir(), storeName), filepath.Join(filepath.Dir(c.ws.Root.Dir()), ".holdpoint-store-"+c.ws.Key[:12])} {
 		hide = append(hide, w)
 	}
-	return shellexec.Spec{Root: c.ws.Root.Dir(), RootDev: n.Info.Dev, RootIno: n.Info.Ino, Dir: c.ws.Root.Dir(), Hide: hide}, nil
+	return shellexec.Spec{Root: c.ws.Root.Dir(), RootDev: n.Info.Dev, RootIno: n.Info.Ino, Dir: c.ws.Root.Dir(), Hide: hide,
+		Memory: e.cfg.Process.MaxMemory, CPU: e.cfg.Process.MaxCPU, Cgroup: e.cfg.Process.Cgroup}, nil
 }
 
 var errEnough = errors.New("more names than are compared")

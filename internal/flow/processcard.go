@@ -229,6 +229,9 @@ func (e *Engine) confinedLines(p *process) []string {
 	for _, l := range p.levels {
 		if l.On {
 			held = append(held, l.Name)
+			if l.Detail != "" {
+				out = append(out, l.Name+" holds "+l.Detail)
+			}
 		} else {
 			out = append(out, "NOT confined by "+l.Name+": "+l.Detail)
 		}
@@ -248,6 +251,12 @@ func (e *Engine) confinedLines(p *process) []string {
 			"what a pattern with a wildcard names, or a name further down, is not held shut: if it appears, the answer says so")
 	} else if !p.run.WriteProtected {
 		out = append(out, "a protected name that is not there yet is not held shut: if it appears, the answer says so")
+	}
+	if e.cfg.Process.MaxMemory == 0 {
+		out = append(out, "memory is not limited: the operator set no limit")
+	}
+	if e.cfg.Process.MaxCPU == 0 {
+		out = append(out, "processor time is not limited, but for the time limit of the run: the operator set no limit")
 	}
 	if p.stat == nil {
 		out = append(out, "too much stands in the root to tell afterwards what changed")

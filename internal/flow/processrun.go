@@ -151,6 +151,9 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res 
 	if by != "" {
 		result["stopped_by"] = by
 	}
+	if res.Limit != "" {
+		result["limit"] = res.Limit
+	}
 	if err := e.yoloEnded(c, d, id, res); err != nil {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "yolo_log_incomplete", Message: "its end could not be put into the log of mode yolo"})
 	}

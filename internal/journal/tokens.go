@@ -62,14 +62,21 @@ func (j *Journal) AddToken(ctx context.Context, t Token, secret string) error {
 	})
 }
 
+// Unfit is the cause why a token is not good, for the record and for nobody who shows it.
+type Unfit struct{ Why, Name string }
+
+func (u *Unfit) Error() string { return u.Why }
+
 // TokenBySecret finds the token of a secret that is neither revoked nor expired at now.
 // Everything else is op.Unauthenticated in the same words. The secret is not compared but
 // looked up by its keyed digest, so the time taken tells nothing about it.
 func (j *Journal) TokenBySecret(ctx context.Context, secret string, now time.Time) (Token, error) {
-	refuse := op.Fail(op.Unauthenticated, "the token is not valid").Do("ask the operator for a token")
+	refuse := func(why, name string) error {
+		return op.Fail(op.Unauthenticated, "the token is not valid").Do("ask the operator for a token").Because(&Unfit{why, name})
+	}
 	r, err := j.scan(tokens, j.read.bySecret.QueryRowContext(context.WithoutCancel(ctx), j.secretDigest(secret)))
 	if err = j.readError(tokens, err); errors.Is(err, op.NotFound) {
-		return Token{}, refuse
+		return Token{}, refuse("token_unknown", "")
 	}
 	if err != nil {
 		return Token{}, err
@@ -78,8 +85,11 @@ func (j *Journal) TokenBySecret(ctx context.Context, secret string, now time.Tim
 	if err != nil {
 		return Token{}, err
 	}
-	if t.Revoked || !t.Expires.IsZero() && !now.Before(t.Expires) {
-		return Token{}, refuse
+	if t.Revoked {
+		return Token{}, refuse("token_revoked", t.Name)
+	}
+	if !t.Expires.IsZero() && !now.Before(t.Expires) {
+		return Token{}, refuse("token_expired", t.Name)
 	}
 	return t, nil
 }

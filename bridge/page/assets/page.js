@@ -41,15 +41,26 @@
     $('login-error').textContent = '';
     button.disabled = true;
     try {
-      const got = await api('/v1/login', { passphrase: box.value });
+      const got = pairing ? await api('/v1/pair/claim', { code: pairing }) : await api('/v1/login', { passphrase: box.value });
       S.token = got.token;
       box.value = '';
       await begin();
     } catch (err) {
       $('login-error').textContent = words(err);
       box.select();
-    } finally { button.disabled = false; }
+    } finally { button.disabled = false; pair(''); }
   });
+
+  // A link of holdpoint pair holds a code that is good once. It leaves the address at once,
+  // and is used only when a person asks for it.
+  let pairing = '';
+  function pair(code) {
+    pairing = code;
+    const form = $('login-form');
+    for (const e of form.querySelectorAll('label, input')) e.hidden = !!code;
+    $('passphrase').required = !code;
+    form.querySelector('button').textContent = code ? 'Pair this device' : 'Sign in';
+  }
 
   async function begin() {
     $('login').hidden = true;
@@ -517,5 +528,10 @@
   theme(themes.includes(kept) ? kept : 'auto');
 
   $('login').hidden = false;
-  $('passphrase').focus();
+  const code = /^#\/pair\/([0-9A-Z]{8})$/.exec(location.hash);
+  if (code) {
+    history.replaceState(null, '', location.pathname);
+    pair(code[1]);
+    $('login-form').querySelector('button').focus();
+  } else $('passphrase').focus();
 })();
