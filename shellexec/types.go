@@ -18,7 +18,8 @@ const (
 	LevelPid     = "pid_namespace"
 	LevelIPC     = "ipc_namespace"
 	LevelNet     = "network_off"
-	LevelMounts  = "mounts" // outside read-only, private temp, runtime directories and state hidden
+	LevelView    = "copy_on_write" // of a rehearsal: the root is a view, and what is written into it lies elsewhere
+	LevelMounts  = "mounts"        // outside read-only, private temp, runtime directories and state hidden
 	LevelProc    = "private_proc"
 	LevelCount   = "process_limit"
 	LevelMarks   = "protected_read_only"
@@ -46,6 +47,7 @@ type Spec struct {
 	ReadOnly  []string // names in Root, relative, that stay read-only
 	Names     []string // at the top of Root, that are not to be made while they are not there
 	Processes int      // at most so many at a time; 4,096 where zero
+	View      *View    // not nil: a rehearsal, Root is shown as a copy-on-write view of itself
 	Probe     bool     // put everything up, report it, and start nothing
 
 	Spares *Spares // may be nil: helpers that stand ready
@@ -57,6 +59,14 @@ type Spec struct {
 	Terminal *Size         // it runs on a terminal of this size; nil is none. All that the terminal shows is stdout, and in the file
 	Idle     time.Duration // it is ended when nothing is typed or printed for so long; 0 is never
 	Busy     func() bool   // may be nil: asked before that, true grants as long again
+}
+
+// View is where a rehearsal puts what it writes: two empty directories of the daemon's, on
+// one mount, neither of them in the root. They stay the caller's, to read, to close and to
+// remove. Plain is for the first process alone that has no user namespace: root.
+type View struct {
+	Upper, Work *os.File
+	Plain       bool // no user namespace, which a mount inside of the root does not allow
 }
 
 // Size is that of a terminal.
@@ -98,6 +108,7 @@ type order struct {
 	RootDev, RootIno                uint64
 	Confined, Namespaces, Network   bool
 	Probe, Terminal                 bool
+	View, Plain                     bool
 	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
 	Names                           []string

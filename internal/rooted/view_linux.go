@@ -1,0 +1,71 @@
+package rooted
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenView makes the place of a rehearsal of the root. The upper directory is dressed like
+// the root, since it stands for it in the view.
+func (s *Store) OpenView(id string, root *Root) (v *View, err error) {
+	slot := viewSlot(id)
+	if err := checkSlot(slot, 0); err != nil {
+		return nil, err
+	}
+	if err := unix.Mkdirat(s.fd, slot, 0o700); err != nil {
+		return nil, fail(err, "")
+	}
+	defer func() {
+		if err != nil {
+			_ = s.Drop(slot)
+			err = fail(err, "")
+		}
+	}()
+	top, err := s.in.open(s.fd, slot, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFD(top)
+	var fds [2]int
+	for i, name := range []string{"upper", "work"} {
+		if err := unix.Mkdirat(top, name, 0o700); err != nil {
+			return nil, err
+		}
+		if fds[i], err = unix.Openat(top, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+			if i == 1 {
+				closeFD(fds[0])
+			}
+			return nil, err
+		}
+	}
+	v = &View{Upper: os.NewFile(uintptr(fds[0]), "upper"), Work: os.NewFile(uintptr(fds[1]), "work")}
+	err = root.use(func(fd int) error {
+		from, err := reopen(fd, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		defer closeFD(from)
+		info, _, err := lookAt(from, "")
+		if err != nil {
+			return err
+		}
+		return carryAll(fds[0], from, info, ".")
+	})
+	if err != nil {
+		v.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// Moment is the time that a change made before now is older than. It is that of the
+// kernel's tick, by which files are stamped: any finer clock runs ahead of them.
+func Moment() time.Time {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ts); err != nil {
+		return time.Time{} // then everything counts as changed meanwhile
+	}
+	return time.Unix(ts.Unix())
+}
