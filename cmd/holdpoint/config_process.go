@@ -15,6 +15,9 @@ type processFile struct {
 	MaxTimeout  string   `toml:"max_timeout"`   // "10m" when absent
 	SessionIdle string   `toml:"session_idle"`  // "30s" when absent
 	MaxCount    int      `toml:"max_processes"` // of one run at a time, threads too; 4,096 when absent
+
+	RehearseWithoutReview bool     `toml:"rehearse_without_review"` // a rehearsal that is fully confined, without network, runs without asking
+	RehearseOutputs       []string `toml:"rehearse_outputs"`        // patterns of what such a rehearsal may leave without asking: it is dropped
 }
 
 // leastCount is the least number of processes that Linux can hold a namespace to.
@@ -30,6 +33,7 @@ func (p processFile) into(cfg *flow.Config) error {
 	if cfg.Process.Env, cfg.Process.MaxCount = p.Env, p.MaxCount; p.MaxCount < 0 || p.MaxCount > 0 && p.MaxCount < leastCount {
 		return errors.New("process.max_processes must be 301 or more: the kernel counts no fewer")
 	}
+	cfg.Process.RehearseWithoutReview, cfg.Process.RehearseOutputs = p.RehearseWithoutReview, p.RehearseOutputs
 	if p.MaxTimeout != "" {
 		d, err := time.ParseDuration(p.MaxTimeout)
 		if err != nil || d <= 0 {

@@ -54,6 +54,12 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 		return e.fail(c, d, err)
 	}
 	spec.Name = string(id)
+	if p.rehearsal != nil {
+		if err := e.openView(c.ws, p.rehearsal, &spec); err != nil {
+			return e.fail(c, d, err)
+		}
+		defer e.endView(c.ws, p.rehearsal)
+	}
 	if approval == "" { // no row tells of it if this daemon ends now
 		e.record(c, d, "started", "", id, false)
 	}
@@ -186,7 +192,14 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res 
 	if r.Error != nil {
 		r.Error.Retry = "corrected"
 	}
-	e.changes(ctx, c, &r)
+	if c.process.rehearsal != nil {
+		e.rehearsed(ctx, c, d, &r, run, res)
+		if r.Error != nil {
+			outcome = string(r.Error.Code)
+		}
+	} else {
+		e.changes(ctx, c, &r)
+	}
 	e.record(c, d, outcome, approval, id, false)
 	e.publish("process.ended", c, map[string]any{"run_id": id, "op": c.req.Op, "termination": res.Termination})
 	return r

@@ -106,6 +106,9 @@ func (h *Held) Close()                                {}
 // OpenView answers unsupported_platform.
 func (s *Store) OpenView(string, *Root) (*View, error) { return nil, unsupported() }
 
+// DropView answers unsupported_platform.
+func (s *Store) DropView(string) error { return unsupported() }
+
 // Harvest answers unsupported_platform.
 func (s *Store) Harvest(context.Context, string, *Root, time.Time, func(op.Path, Info)) (Harvest, error) {
 	return Harvest{}, unsupported()

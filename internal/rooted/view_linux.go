@@ -60,6 +60,9 @@ func (s *Store) OpenView(id string, root *Root) (v *View, err error) {
 	return v, nil
 }
 
+// DropView ends what is left of a view. The slots that Harvest filled stay.
+func (s *Store) DropView(id string) error { return s.Drop(viewSlot(id)) }
+
 // Moment is the time that a change made before now is older than. It is that of the
 // kernel's tick, by which files are stamped: any finer clock runs ahead of them.
 func Moment() time.Time {
