@@ -244,9 +244,7 @@ func (e *Engine) seeSteps(ctx context.Context, c *call, steps []op.Step, seen ma
 	var subjects []op.Subject
 	var of []op.Step
 	for _, s := range steps {
-		if i, known := seen[s.Path]; known { // one goes there and another comes
-			c.facts.Targets[i].Deletes = false
-			c.facts.ProcessTier = op.T4
+		if _, known := seen[s.Path]; known { // one goes there and another comes
 			continue
 		}
 		seen[s.Path] = len(c.facts.Targets) + len(of)

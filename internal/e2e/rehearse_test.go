@@ -1,0 +1,184 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// rehearsal runs a script as a rehearsal, released by a person, and gives the first
+// call's reply and the change set in it.
+func (d *daemon) rehearsal(script string, more ...M) (reply, set M) {
+	d.t.Helper()
+	args := M{"script": script, "rehearse": true}
+	for _, m := range more {
+		for k, v := range m {
+			args[k] = v
+		}
+	}
+	held := d.call("workspace_shell", args)
+	if text(held, "status") != "review" {
+		d.t.Fatalf("%q was not held: %v", script, held)
+	}
+	r := d.approve(held)
+	set, _ = r["result"].(M)["change_set"].(M)
+	if set == nil {
+		d.t.Fatalf("no change set: %v", r)
+	}
+	return r, set
+}
+
+// land approves the second card.
+func (d *daemon) land(set M) M {
+	d.t.Helper()
+	if text(set, "status") != "held" {
+		d.t.Fatalf("the change set does not wait: %v", set)
+	}
+	return d.approve(M{"approval": M{"id": text(set, "approval_id")}})
+}
+
+func TestRehearse(t *testing.T) {
+	t.Parallel()
+	d := start(t)
+	for name, content := range map[string]string{"a": "one\n", "b": "two\n", "dir/x": "x\n", "dir/sub/y": "y\n", "keep": "keep\n"} {
+		d.put(name, content, 0o644)
+	}
+	os.Symlink("a", filepath.Join(d.Root, "link"))
+	os.Link(filepath.Join(d.Root, "keep"), filepath.Join(d.Root, "keep2"))
+	before := digest(t, d.Root)
+	same := func(what string) {
+		t.Helper()
+		if got := digest(t, d.Root); got != before {
+			t.Fatalf("%s: the workspace changed", what)
+		}
+	}
+	t.Run("a rehearsal changes nothing, and its change set lands and is undone as one", func(t *testing.T) {
+		d := on(d, t)
+		r, set := d.rehearsal("echo more >> a; rm b; mv dir/x dir/z; mkdir -p new/deep; echo n > new/deep/f; ln -s ../a new/l; chmod 600 keep; rm -r dir/sub; ln -sfn b link; touch keep2")
+		if text(r, "status") != "done" || r["effects_executed"] != false {
+			t.Fatalf("got %v", r)
+		}
+		same("after the rehearsal")
+		card := d.card(M{"approval": M{"id": text(set, "approval_id")}})
+		for _, want := range []string{"modified a", "deleted b", "created dir/z, 2 bytes, the same bytes as dir/x", "created new/, a directory with 3 names", "deleted dir/sub/", "0644 to 0600", "has 1 other names"} {
+			if !strings.Contains(lines(card), want) {
+				t.Errorf("the card has no %q:\n%s", want, lines(card))
+			}
+		}
+		if !strings.Contains(text(card, "diff"), "+more") {
+			t.Errorf("no diff: %v", card["diff"])
+		}
+		done := d.land(set)
+		if text(done, "status") != "done" || done["effects_executed"] != true || done["undo_credential"] == nil {
+			t.Fatalf("got %v", done)
+		}
+		if read(t, filepath.Join(d.Root, "a")) != "one\nmore\n" || d.has("b") || d.has("dir/x") || read(t, filepath.Join(d.Root, "new/deep/f")) != "n\n" || d.has("dir/sub") {
+			t.Fatal("not all of it landed")
+		}
+		if l, _ := os.Readlink(filepath.Join(d.Root, "link")); l != "b" {
+			t.Errorf("the link leads to %q", l)
+		}
+		if x := xattrs(filepath.Join(d.Root, "a")); len(x) > 0 {
+			t.Errorf("attributes of the view are left: %v", x)
+		}
+		undone := d.undo(done)
+		if text(undone, "status") == "review" {
+			undone = d.approve(undone)
+		}
+		must(t, undone, "done")
+		os.Remove(filepath.Join(d.Root, "keep2")) // the undo brings bytes and mode back, not that two names are one file
+		os.Link(filepath.Join(d.Root, "keep"), filepath.Join(d.Root, "keep2"))
+		same("after the undo")
+	})
+	t.Run("an empty change set ends there", func(t *testing.T) {
+		d := on(d, t)
+		_, set := d.rehearsal("cat a; touch a; cp a tmp; rm tmp")
+		if text(set, "status") != "empty" {
+			t.Errorf("got %v", set)
+		}
+		same("after it")
+	})
+	t.Run("a rejected change set is dropped", func(t *testing.T) {
+		d := on(d, t)
+		_, set := d.rehearsal("echo x > made")
+		d.answer(M{"approval": M{"id": text(set, "approval_id")}}, "reject", "no")
+		if r := d.call("workspace_shell", M{"change_set": text(set, "id")}); code(r) != "not_found" {
+			t.Errorf("got %v", r)
+		}
+		left, _ := filepath.Glob(filepath.Join(d.State, "store", "*", "cs_*.set"))
+		if len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		same("after it")
+	})
+	t.Run("a file that changed since lands nothing", func(t *testing.T) {
+		d := on(d, t)
+		_, set := d.rehearsal("echo x > made; echo changed >> a")
+		d.put("a", "somebody else\n", 0o644)
+		r := d.land(set)
+		if code(r) != "stale_precondition" || d.has("made") || read(t, filepath.Join(d.Root, "a")) != "somebody else\n" {
+			t.Errorf("got %v", r)
+		}
+		d.put("a", "one\n", 0o644)
+		same("after it")
+	})
+	t.Run("a file that changes meanwhile taints it", func(t *testing.T) {
+		d := on(d, t)
+		held := d.call("workspace_shell", M{"script": "echo mine >> b; echo started; sleep 1", "rehearse": true, "cwd": "."})
+		go func() {
+			for range 200 {
+				if m, _ := filepath.Glob(filepath.Join(d.State, "store", "*", "cs_*.view", "upper", "b")); len(m) > 0 {
+					break
+				}
+				syscall.Select(0, nil, nil, nil, &syscall.Timeval{Usec: 20000})
+			}
+			os.WriteFile(filepath.Join(d.Root, "b"), []byte("theirs\n"), 0o644)
+		}()
+		r := d.approve(held)
+		if code(r) != "rehearsal_tainted" {
+			t.Errorf("got %v", r)
+		}
+		d.put("b", "two\n", 0o644)
+		same("after it")
+	})
+	t.Run("a change set survives a restart", func(t *testing.T) {
+		d := on(d, t)
+		_, set := d.rehearsal("echo x > made; mkdir d2; echo y > d2/y; echo changed >> a")
+		d.restart()
+		done := d.land(set)
+		if text(done, "status") != "done" || read(t, filepath.Join(d.Root, "d2/y")) != "y\n" {
+			t.Fatalf("got %v", done)
+		}
+		must(t, d.undo(done), "done")
+		same("after the undo")
+	})
+	t.Run("a rehearsal that is killed leaves nothing", func(t *testing.T) {
+		d := on(d, t)
+		held := d.call("workspace_shell", M{"script": "rm -rf dir; echo x > made; sleep 30", "rehearse": true})
+		go d.tryHTTP("POST", "/v1/approvals/"+text(held, "approval", "id")+"/answer", d.reviewer(), M{"answer": "approve", "shown_digest": text(d.card(held), "shown_digest")})
+		for range 300 {
+			if m, _ := filepath.Glob(filepath.Join(d.State, "store", "*", "cs_*.view", "upper", "made")); len(m) > 0 {
+				break
+			}
+			syscall.Select(0, nil, nil, nil, &syscall.Timeval{Usec: 20000})
+		}
+		d.stop(syscall.SIGKILL)
+		same("after the kill")
+		d.run()
+		left, _ := filepath.Glob(filepath.Join(d.State, "store", "*", "cs_*.[vs]*"))
+		if len(left) > 0 {
+			t.Errorf("left: %v", left)
+		}
+		same("after the restart")
+	})
+}
+
+// on is the daemon for a subtest.
+func on(d *daemon, t *testing.T) *daemon {
+	d.t = t
+	return d
+}
