@@ -144,7 +144,7 @@ func (r *Running) Resize(size Size) error {
 
 func start(ctx context.Context, s Spec, namespaces bool) (*Running, error) {
 	begin := time.Now()
-	if namespaces && !s.Probe && len(s.Needs) > 0 && !has(s.Needs, LevelUser) {
+	if namespaces && !s.Probe && len(s.Needs) > 0 && !has(s.Needs, LevelUser) && (s.View == nil || !s.View.Plain) {
 		namespaces = false // the probe found that there are none
 	}
 	r := &Running{touched: &atomic.Int64{}, up: make(chan struct{}), done: make(chan struct{})}
@@ -272,7 +272,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		return w, nil
 	}
 	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
-		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, View: s.View != nil, Plain: s.View != nil && s.View.Plain, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes()})
+		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, View: s.View != nil, Plain: s.View != nil && s.View.Plain, Copied: s.View != nil && s.View.Copied, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes()})
 	if err != nil {
 		return nil, err
 	}

@@ -67,6 +67,7 @@ type Spec struct {
 type View struct {
 	Upper, Work *os.File
 	Plain       bool // no user namespace, which a mount inside of the root does not allow
+	Copied      bool // Upper holds a whole copy of the root, which is shown in its place
 }
 
 // Size is that of a terminal.
@@ -108,7 +109,7 @@ type order struct {
 	RootDev, RootIno                uint64
 	Confined, Namespaces, Network   bool
 	Probe, Terminal                 bool
-	View, Plain                     bool
+	View, Plain, Copied             bool
 	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
 	Names                           []string

@@ -27,6 +27,9 @@ func (h *helper) view() (int, error) {
 		return -1, err
 	}
 	defer unix.Close(upper)
+	if h.Copied {
+		return h.copied(upper)
+	}
 	work, err := here(fdWork)
 	if err != nil {
 		return -1, err
@@ -36,13 +39,27 @@ func (h *helper) view() (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	// From now on the root is the view, whose numbers are its own.
+	return h.rootIs(fd)
+}
+
+// rootIs makes a mount the root from now on: its numbers are its own.
+func (h *helper) rootIs(fd int) (int, error) {
+	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
 	h.RootDev, h.RootIno = st.Dev, st.Ino
 	return fd, nil
+}
+
+// copied shows a copy of the root at its place.
+func (h *helper) copied(upper int) (int, error) {
+	fd, err := unix.OpenTree(upper, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("the copy's mount cannot be taken: %w", err)
+	}
+	return h.rootIs(fd)
 }
 
 // here opens the directory of an inherited handle anew: the handle came from the daemon's

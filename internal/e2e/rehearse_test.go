@@ -182,3 +182,58 @@ func on(d *daemon, t *testing.T) *daemon {
 	d.t = t
 	return d
 }
+
+// TestRehearseElsewhere is where no overlay can be had in the usual way: a mount lies in
+// the root, or the root lies on an overlay itself.
+func TestRehearseElsewhere(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting takes root")
+	}
+	mount := func(t *testing.T, kind, at, options string) {
+		t.Helper()
+		if err := syscall.Mount(kind, at, kind, 0, options); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { syscall.Unmount(at, syscall.MNT_DETACH) })
+	}
+	through := func(t *testing.T, d *daemon, kind string) {
+		before := digest(t, d.Root)
+		r, set := d.rehearsal("echo more >> a; mkdir new; echo n > new/f; rm b; chmod 700 dir/x")
+		if text(r, "result", "view") != kind || digest(t, d.Root) != before {
+			t.Fatalf("got %v", r["result"])
+		}
+		done := d.land(set)
+		if text(done, "status") != "done" || read(t, filepath.Join(d.Root, "a")) != "one\nmore\n" || d.has("b") || !d.has("new/f") {
+			t.Fatalf("got %v", done)
+		}
+		must(t, d.undo(done), "done")
+		if digest(t, d.Root) != before {
+			t.Fatal("the undo did not bring it back")
+		}
+	}
+	fill := func(d string) {
+		for name, content := range map[string]string{"a": "one\n", "b": "two\n", "dir/x": "x\n"} {
+			write(t, filepath.Join(d, name), content)
+		}
+	}
+	t.Run("a mount in the root: without a user namespace", func(t *testing.T) {
+		root, state := dirs(t)
+		fill(root)
+		os.Mkdir(filepath.Join(root, "mnt"), 0o755)
+		d := startOn(t, root, state, nil)
+		mount(t, "tmpfs", filepath.Join(root, "mnt"), "")
+		through(t, d, "overlay_without_user_namespace")
+	})
+	t.Run("a root on an overlay: a copy", func(t *testing.T) {
+		base := shortDir(t)
+		for _, n := range []string{"low", "up", "work", "on"} {
+			os.Mkdir(filepath.Join(base, n), 0o755)
+		}
+		mount(t, "overlay", filepath.Join(base, "on"), "lowerdir="+filepath.Join(base, "low")+",upperdir="+filepath.Join(base, "up")+",workdir="+filepath.Join(base, "work"))
+		root, state := filepath.Join(base, "on", "ws"), filepath.Join(base, "on", "state")
+		os.Mkdir(root, 0o755)
+		fill(root)
+		through(t, startOn(t, root, state, nil), "copy")
+	})
+}

@@ -149,6 +149,9 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	if err := e.manifest(ctx, c, p); err != nil {
 		return err
 	}
+	if p.rehearsal != nil && p.rehearsal.kind == viewCopy && (p.stat == nil || len(p.stat) > rooted.MaxViewNames) {
+		return unrehearsed("no copy-on-write view of this root can be had, and it holds too much to be copied")
+	}
 	c.process, c.facts.ProcessTier = p, p.reading.Tier
 	c.facts.Planned, c.facts.Mutates = true, true
 	c.plan = &fileops.Plan{Title: p.title(c), Lines: e.processLines(ctx, c, p)}

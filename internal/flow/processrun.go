@@ -55,7 +55,7 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	}
 	spec.Name = string(id)
 	if p.rehearsal != nil {
-		if err := e.openView(c.ws, p.rehearsal, &spec); err != nil {
+		if err := e.openView(ctx, c.ws, p.rehearsal, &spec); err != nil {
 			return e.fail(c, d, err)
 		}
 		defer e.endView(c.ws, p.rehearsal)
@@ -98,6 +98,7 @@ func (e *Engine) finished(ctx context.Context, c *call, d op.Decision, r *run) o
 	}
 	r.over(res, e.cfg.Now())
 	if res.Termination == shellexec.NoSandbox {
+		e.procs.forgetView(c.ws.Key)
 		return e.fail(c, d, op.Fail(op.SandboxUnavailable, "the confinement that the card named cannot be had any more: "+res.Failure).Do("nothing was run; ask again"))
 	}
 	if res.Termination == shellexec.SpawnFailed {

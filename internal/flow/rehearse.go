@@ -18,13 +18,22 @@ type rehearsal struct {
 	id    string       // of the set to come
 	view  *rooted.View // open until the program runs
 	since time.Time    // the moment before the view was made
-	plain bool         // without a user namespace
+	kind  viewKind
 }
+
+// viewKind is how a view is made, best first.
+type viewKind string
+
+const (
+	viewOverlay viewKind = "overlay"
+	viewPlain   viewKind = "overlay_without_user_namespace" // as root, where a mount lies in the root
+	viewCopy    viewKind = "copy"                           // of a small tree
+)
 
 // views is what is known of the views of one root.
 type viewed struct {
 	levels []shellexec.Level
-	plain  bool
+	kind   viewKind
 	err    error
 }
 
@@ -47,7 +56,7 @@ func (e *Engine) rehearsable(ctx context.Context, c *call, p *process) error {
 	if v.err != nil {
 		return v.err
 	}
-	p.levels, p.rehearsal = nil, &rehearsal{plain: v.plain}
+	p.levels, p.rehearsal = nil, &rehearsal{kind: v.kind}
 	full := true
 	for _, l := range v.levels {
 		if l.Name == shellexec.LevelNet && p.run.Network {
@@ -55,13 +64,20 @@ func (e *Engine) rehearsable(ctx context.Context, c *call, p *process) error {
 			continue
 		}
 		p.levels = append(p.levels, l)
-		full = full && (l.On || v.plain && l.Name == shellexec.LevelUser)
+		full = full && (l.On || v.kind == viewPlain && l.Name == shellexec.LevelUser)
 		if !l.On && e.cfg.Process.Confinement == "required" {
 			return op.Fail(op.SandboxUnavailable, "the operator requires confinement, and "+l.Name+" cannot be had here: "+l.Detail).Do("nothing was run; ask the operator")
 		}
 	}
 	c.facts.ConfinedRehearsal = full && !p.run.Network && on(p.levels, shellexec.LevelNet)
 	return nil
+}
+
+// forgetView has the next rehearsal of a root find out anew what can be had.
+func (p *processes) forgetView(root string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.views, root)
 }
 
 func unrehearsed(why string) error {
@@ -71,13 +87,13 @@ func unrehearsed(why string) error {
 // probeView mounts a view of the root once, and throws it away.
 func (e *Engine) probeView(ctx context.Context, c *call) viewed {
 	var last string
-	for _, plain := range []bool{false, true} {
-		levels, err := e.tryView(ctx, c, plain)
+	for _, kind := range []viewKind{viewOverlay, viewPlain, viewCopy} {
+		levels, err := e.tryView(ctx, c, kind)
 		if err != nil {
 			return viewed{err: unrehearsed(op.AsError(err).Message)}
 		}
 		if on(levels, shellexec.LevelView) && on(levels, shellexec.LevelMounts) {
-			return viewed{levels: levels, plain: plain}
+			return viewed{levels: levels, kind: kind}
 		}
 		for _, l := range levels {
 			if !l.On && last == "" && (l.Name == shellexec.LevelView || l.Name == shellexec.LevelMounts || l.Name == shellexec.LevelUser) {
@@ -88,28 +104,38 @@ func (e *Engine) probeView(ctx context.Context, c *call) viewed {
 	return viewed{err: unrehearsed("a copy-on-write view of this root cannot be had: " + last)}
 }
 
-func (e *Engine) tryView(ctx context.Context, c *call, plain bool) ([]shellexec.Level, error) {
+func (e *Engine) tryView(ctx context.Context, c *call, kind viewKind) ([]shellexec.Level, error) {
 	spec, err := e.spot(c)
 	if err != nil {
 		return nil, err
 	}
-	r := &rehearsal{plain: plain}
+	r := &rehearsal{kind: kind}
 	defer e.endView(c.ws, r)
-	if err := e.openView(c.ws, r, &spec); err != nil {
+	r.id = string(e.jrn.NewID(rooted.SetPrefix))
+	if r.view, err = c.ws.Store.OpenView(r.id, c.ws.Root); err != nil { // of a copy an empty one will do
 		return nil, err
 	}
+	spec.View = r.shown()
 	return shellexec.Probe(ctx, spec)
 }
 
 // openView makes the place of a rehearsal. endView ends it.
-func (e *Engine) openView(w *Workspace, r *rehearsal, spec *shellexec.Spec) (err error) {
-	r.id = string(e.jrn.NewID(rooted.SetPrefix))
-	if r.view, err = w.Store.OpenView(r.id, w.Root); err != nil {
+func (e *Engine) openView(ctx context.Context, w *Workspace, r *rehearsal, spec *shellexec.Spec) (err error) {
+	r.id, r.since = string(e.jrn.NewID(rooted.SetPrefix)), rooted.Moment()
+	if r.kind == viewCopy {
+		r.view, err = w.Store.CopyView(ctx, r.id, w.Root)
+	} else {
+		r.view, err = w.Store.OpenView(r.id, w.Root)
+	}
+	if err != nil {
 		return err
 	}
-	spec.View = &shellexec.View{Upper: r.view.Upper, Work: r.view.Work, Plain: r.plain}
-	r.since = rooted.Moment()
+	spec.View = r.shown()
 	return nil
+}
+
+func (r *rehearsal) shown() *shellexec.View {
+	return &shellexec.View{Upper: r.view.Upper, Work: r.view.Work, Plain: r.kind == viewPlain, Copied: r.kind == viewCopy}
 }
 
 // endView drops what the program wrote and no change set took over.
@@ -126,7 +152,7 @@ func (e *Engine) endView(w *Workspace, r *rehearsal) {
 func (e *Engine) rehearsed(ctx context.Context, c *call, d op.Decision, r *op.Reply, run *run, res shellexec.Result) {
 	r.EffectsExecuted = false
 	result, _ := r.Result.(map[string]any)
-	result["rehearsed"] = true
+	result["rehearsed"], result["view"] = true, c.process.rehearsal.kind
 	told := func(status, message string) {
 		result["change_set"] = map[string]any{"status": status, "message": message}
 	}
@@ -215,8 +241,15 @@ func rehearsalLines(p *process) []string {
 	if p.rehearsal == nil {
 		return nil
 	}
-	return []string{"REHEARSAL: it runs on a copy-on-write view of the root; nothing of the workspace changes by it",
+	lines := []string{"REHEARSAL: it runs on a copy-on-write view of the root; nothing of the workspace changes by it",
 		"if it would change something, a second card shows exactly what, and only that card puts it into the workspace"}
+	switch p.rehearsal.kind {
+	case viewPlain:
+		lines = append(lines, "a mount inside of the root is not in the view: what lies under it shows instead")
+	case viewCopy:
+		lines = append(lines, "the view is a copy of the whole root, made first")
+	}
+	return lines
 }
 
 // artifacts are signs that the view made the program do something else than the workspace

@@ -51,10 +51,27 @@ func (s *Store) Harvest(ctx context.Context, id string, root *Root, since time.T
 	}
 	defer low.Close()
 	up.Path = "."
+	hides := opaque(up)
+	if work, err := view.child("work"); errors.Is(err, op.NotFound) {
+		hides = true // a copy: what it lacks was removed
+	} else if err != nil {
+		return h.Harvest, err
+	} else {
+		work.Close()
+	}
 	if up.Info.Mode != low.Info.Mode {
 		h.left("the mode of the root itself, %s in the view, stays %s", up.Info.ModeString(), low.Info.ModeString())
 	}
-	if err := h.dir(ctx, up, low, opaque(up)); err != nil {
+	// What the program wrote is on its way to the disk while it is read; the flush at the
+	// end is then a short one.
+	early := make(chan struct{})
+	go func() {
+		defer close(early)
+		_ = unix.Syncfs(s.fd)
+	}()
+	err = h.dir(ctx, up, low, hides)
+	<-early
+	if err != nil {
 		return h.Harvest, err
 	}
 	h.pair()
@@ -90,6 +107,9 @@ func (h *harvest) dir(ctx context.Context, up, low *Node, hides bool) error {
 			continue
 		}
 		l, err := below(low, name)
+		if errors.Is(err, op.CrossesMount) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -120,6 +140,10 @@ func (h *harvest) entry(ctx context.Context, up, low *Node, name string, hides b
 	}
 	defer u.Close()
 	l, err := below(low, name)
+	if errors.Is(err, op.CrossesMount) {
+		h.left("%s lies under a mount, and stays as it is", op.Escape(string(u.Path)))
+		return nil
+	}
 	if err != nil {
 		return err
 	}

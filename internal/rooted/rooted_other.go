@@ -106,6 +106,12 @@ func (h *Held) Close()                                {}
 // OpenView answers unsupported_platform.
 func (s *Store) OpenView(string, *Root) (*View, error) { return nil, unsupported() }
 
+// CopyView answers unsupported_platform.
+func (s *Store) CopyView(context.Context, string, *Root) (*View, error) { return nil, unsupported() }
+
+// MaxViewNames is of no use here.
+const MaxViewNames = 0
+
 // DropView answers unsupported_platform.
 func (s *Store) DropView(string) error { return unsupported() }
 
