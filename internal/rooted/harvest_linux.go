@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"holdpoint/op"
@@ -256,13 +259,14 @@ func (h *harvest) come(ctx context.Context, u *Node) error {
 	if u.Info.Mode&0o6000 != 0 && u.Info.Kind == op.File {
 		c.Setuid = append(c.Setuid, u.Path)
 	}
+	read := memo{}
 	if u.Info.Kind == op.Directory {
-		if err := h.clean(ctx, u, &c); err != nil {
+		if err := h.clean(ctx, u, &c, read, len(u.Path)+1); err != nil {
 			return err
 		}
 	}
 	var err error
-	if c.After, err = u.State(ctx); err != nil {
+	if c.After, _, err = u.state(ctx, read); err != nil {
 		return err
 	}
 	slot, inode, err := h.slot(ctx, u)
@@ -276,32 +280,103 @@ func (h *harvest) come(ctx context.Context, u *Node) error {
 }
 
 // clean takes the overlay's own marks out of a new directory, and what cannot be put into
-// the workspace.
-func (h *harvest) clean(ctx context.Context, u *Node, c *Change) error {
+// the workspace. What it reads on the way is not read again for the directory's digest.
+func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top int) error {
 	bare(u)
-	return u.Tree(ctx, func(p op.Path, info Info, open func() (*Node, error)) error {
-		n, err := open()
+	entries, err := u.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	var files, dirs []string
+	for _, e := range entries {
+		at := fdName(u.self) + "/" + e.Name
+		switch e.Info.Kind {
+		case op.Directory:
+			dirs = append(dirs, e.Name)
+		case op.Symlink:
+		case op.File:
+			if marked(at) {
+				n, err := u.child(e.Name)
+				if err != nil {
+					return err
+				}
+				gone := whiteout(n)
+				bare(n)
+				n.Close()
+				if gone {
+					if err := unix.Unlinkat(u.self, e.Name, 0); err != nil {
+						return err
+					}
+					continue
+				}
+			}
+			files = append(files, e.Name)
+			if e.Info.Mode&0o6000 != 0 {
+				c.Setuid = append(c.Setuid, u.Path.Join(e.Name))
+			}
+		default:
+			if n, err := u.child(e.Name); err != nil {
+				return err
+			} else if !whiteout(n) {
+				h.left("%s is a %s, which is not put into the workspace", op.Escape(string(n.Path)), e.Info.Kind)
+				n.Close()
+			} else {
+				n.Close()
+			}
+			if err := unix.Unlinkat(u.self, e.Name, 0); err != nil {
+				return err
+			}
+			continue
+		}
+		c.Entries++
+		h.each(u.Path.Join(e.Name), e.Info)
+	}
+	if err := h.read(ctx, u, files, read, top); err != nil {
+		return err
+	}
+	for _, name := range dirs {
+		d, err := u.child(name)
 		if err != nil {
 			return err
 		}
-		defer n.Close()
-		if whiteout(n) {
-			return unix.Unlinkat(n.parent, n.name, 0)
+		err = h.clean(ctx, d, c, read, top)
+		d.Close()
+		if err != nil {
+			return err
 		}
-		switch info.Kind {
-		case op.File, op.Directory, op.Symlink:
-		default:
-			h.left("%s is a %s, which is not put into the workspace", op.Escape(string(p)), info.Kind)
-			return unix.Unlinkat(n.parent, n.name, 0)
-		}
-		c.Entries++
-		h.each(p, info)
-		if info.Kind == op.File && info.Mode&0o6000 != 0 {
-			c.Setuid = append(c.Setuid, p)
-		}
-		bare(n)
-		return nil
-	})
+	}
+	return nil
+}
+
+// read hashes the files of one directory, several at a time.
+func (h *harvest) read(ctx context.Context, u *Node, files []string, into memo, top int) error {
+	out := make([]seen, len(files))
+	var next atomic.Int64
+	var g errgroup.Group
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		g.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
+				var err error
+				if out[i], err = readSeen(ctx, func() (*Node, error) { return u.child(files[i]) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, name := range files {
+		into[string(u.Path.Join(name))[top:]] = out[i]
+	}
+	return nil
+}
+
+// marked reports whether a file may bear an attribute of the overlay.
+func marked(at string) bool {
+	n, err := unix.Llistxattr(at, nil)
+	return err != nil || n > 0
 }
 
 // next names a slot of the set.
