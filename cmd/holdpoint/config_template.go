@@ -45,6 +45,10 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #session_idle = "30s"
 #max_processes = 4096
 #max_timeout = "10m"
+# A rehearsal that is fully confined and without network runs without asking anybody; what
+# it would change is a card. What matches rehearse_outputs is dropped without one.
+#rehearse_without_review = false
+#rehearse_outputs = []
 
 # The clearance that an operation needs; 1 where absent.
 #[floors]

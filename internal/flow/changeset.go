@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"holdpoint/fileops"
@@ -60,8 +61,10 @@ const (
 func (e *Engine) harvest(ctx context.Context, c *call, run *run, res shellexec.Result) (*changeSet, error) {
 	re := c.process.rehearsal
 	set := &changeSet{ID: re.id, Token: c.by.Token, Root: c.ws.Key, Run: run.ID, Command: run.Command, Exit: res.Exit, Network: c.process.run.Network}
+	var names bytes.Buffer
 	h, err := c.ws.Store.Harvest(ctx, re.id, c.ws.Root, re.since, func(p op.Path, i rooted.Info) {
 		dir := i.Kind == op.Directory
+		fmt.Fprintf(&names, "%s\t%s\t%s\t%d\n", op.Escape(string(p)), i.Kind, i.ModeString(), i.Size)
 		if by, from := c.ws.Protected(p, dir); by != "" && len(set.Marks) < maxSetMarks {
 			set.Marks = append(set.Marks, setMark{p, by, from})
 		}
@@ -78,6 +81,9 @@ func (e *Engine) harvest(ctx context.Context, c *call, run *run, res shellexec.R
 		return set, nil
 	}
 	e.compare(ctx, c.ws, set)
+	if err := e.spill().Append(c.by.Token, string(run.ID)+".changes", names.Bytes()); err != nil {
+		return nil, err
+	}
 	body, err := json.Marshal(set)
 	if err != nil {
 		return nil, err
@@ -95,33 +101,70 @@ func setName(id string, body []byte) string {
 	return id + "." + sum[:32]
 }
 
-// compare makes the diff of the files whose text is not long, as much as a card takes.
+// compare makes the diff of the files whose text is not long, as much as a card takes, those
+// in new directories among them, and marks what holds the shape of a secret.
 func (e *Engine) compare(ctx context.Context, w *Workspace, set *changeSet) {
 	var b strings.Builder
-	for i, s := range set.Steps {
-		if s.Before.Kind == op.Directory || s.After.Kind == op.Directory || s.Before.Hash == s.After.Hash || set.Changes[i].From != "" {
-			continue
-		}
+	add := func(p op.Path, change string, before, after op.State, openOld, openNew func() (*rooted.Node, error)) {
 		if b.Len() >= maxSetDiff {
 			set.DiffCut = true
-			break
+			return
 		}
-		old, okOld := text(s.Before, func() (*rooted.Node, error) { return w.Root.Look(ctx, s.Path, false) })
-		now, okNow := text(s.After, func() (*rooted.Node, error) { return w.Store.Node(s.Slot) })
+		old, okOld := text(before, openOld)
+		now, okNow := text(after, openNew)
 		if !okOld || !okNow {
-			fmt.Fprintf(&b, "--- %s: %s, %d bytes, to %d bytes; not compared\n", op.Escape(string(s.Path)), set.Changes[i].Change, s.Before.Size, s.After.Size)
-			continue
+			fmt.Fprintf(&b, "--- %s: %s, %d bytes, to %d bytes; not compared\n", op.Escape(string(p)), change, before.Size, after.Size)
+			return
 		}
-		d := fileops.Unified(s.Path, old, now, s.Before.Kind != op.Absent, s.After.Kind != op.Absent).Text
+		if after.Kind == op.File && w.Sensitive(p, now) && !slices.Contains(set.Sensitive, p) && len(set.Sensitive) < maxSetMarks {
+			set.Sensitive = append(set.Sensitive, p)
+		}
+		d := fileops.Unified(p, old, now, before.Kind != op.Absent, after.Kind != op.Absent).Text
 		if b.Len()+len(d) > maxSetDiff {
-			d, set.DiffCut = d[:max(0, maxSetDiff-b.Len())], true
+			d, set.DiffCut = d[:maxSetDiff-b.Len()], true
 		}
 		b.WriteString(d)
+	}
+	absent := op.State{Kind: op.Absent}
+	for i, s := range set.Steps {
+		ch := set.Changes[i]
+		switch {
+		case s.Before.Hash == s.After.Hash || ch.From != "" || s.Before.Kind == op.Directory:
+		case s.After.Kind == op.Directory:
+			for _, p := range ch.Below {
+				n, err := within(w.Store, s.Slot, string(p[len(s.Path)+1:]))
+				if err != nil {
+					continue
+				}
+				if is := (op.State{Kind: n.Info.Kind, Size: n.Info.Size}); is.Kind == op.File {
+					add(p, ch.Change, absent, is, nil, func() (*rooted.Node, error) { return within(w.Store, s.Slot, string(p[len(s.Path)+1:])) })
+				}
+				n.Close()
+			}
+		default:
+			add(s.Path, ch.Change, s.Before, s.After, func() (*rooted.Node, error) { return w.Root.Look(ctx, s.Path, false) },
+				func() (*rooted.Node, error) { return w.Store.Node(s.Slot) })
+		}
 	}
 	set.Diff = strings.ToValidUTF8(b.String(), "\uFFFD")
 	if set.DiffCut {
 		set.Diff += "\n... the rest of this diff is not shown ...\n"
 	}
+}
+
+// within opens what lies below a directory of the store.
+func within(s *rooted.Store, slot, below string) (*rooted.Node, error) {
+	n, err := s.Node(slot)
+	for name := range strings.SplitSeq(below, "/") {
+		if err != nil {
+			return nil, err
+		}
+		var next *rooted.Node
+		next, err = n.Child(name)
+		n.Close()
+		n = next
+	}
+	return n, err
 }
 
 // text gives the bytes of one side of a comparison; a link's are its text.
@@ -158,13 +201,16 @@ func (s *changeSet) counts() map[string]int {
 
 // view is the set in a reply.
 func (s *changeSet) view(status string) map[string]any {
-	list := s.Changes
+	list := slices.Clone(s.Changes)
 	out := map[string]any{"id": s.Name, "status": status, "counts": s.counts(), "bytes": s.Bytes, "unchanged": s.Dropped}
 	if len(list) > shownChanges {
 		out["more"] = len(list) - shownChanges
 		list = list[:shownChanges]
 	}
-	out["changes"] = list
+	for i := range list {
+		list[i].Below = nil
+	}
+	out["changes"], out["all_names"] = list, "output changes of this run has every name, with kind, mode and size"
 	if s.Diff != "" {
 		out["diff"] = s.Diff
 	}
@@ -221,17 +267,22 @@ func (e *Engine) lookSet(ctx context.Context, c *call, a *op.ShellArgs) error {
 			return err
 		}
 	}
-	for _, m := range set.Marks {
-		for p := m.Path; ; p = p.Parent() {
+	of := func(p op.Path) *op.Target {
+		for ; ; p = p.Parent() {
 			if i, ok := seen[p]; ok {
-				t := &c.facts.Targets[i]
-				t.Protected, t.ProtectedBy, t.ProtectedFrom, t.ContainsProtected = true, m.By, m.From, p != m.Path
-				break
+				return &c.facts.Targets[i]
 			}
 			if p == "." {
-				break
+				return &op.Target{}
 			}
 		}
+	}
+	for _, m := range set.Marks {
+		t := of(m.Path)
+		t.Protected, t.ProtectedBy, t.ProtectedFrom, t.ContainsProtected = true, m.By, m.From, t.ContainsProtected || t.Path != m.Path
+	}
+	for _, p := range set.Sensitive {
+		of(p).Sensitive = true
 	}
 	c.plan = e.setPlan(c, set)
 	c.facts.ChangeBytes, c.facts.Overwrites, c.facts.Creates = set.Bytes, c.plan.Overwrites, c.plan.Creates
@@ -306,10 +357,16 @@ func (e *Engine) setPlan(c *call, set *changeSet) *fileops.Plan {
 		p.Lines = append(p.Lines, fmt.Sprintf("PROTECTED: %s, by %s (%s)", op.Escape(string(m.Path)), m.By, m.From))
 	}
 	for _, s := range set.Sensitive {
-		p.Lines = append(p.Lines, "looks like a secret by its name: "+op.Escape(string(s)))
+		p.Lines = append(p.Lines, "looks like a secret: "+op.Escape(string(s)))
 	}
 	for _, ch := range set.Changes {
 		p.Lines = append(p.Lines, changeLine(ch))
+		for _, b := range ch.Below {
+			p.Lines = append(p.Lines, "  "+op.Escape(string(b)))
+		}
+		if more := ch.Entries - len(ch.Below); more > 0 {
+			p.Lines = append(p.Lines, fmt.Sprintf("  and %d more; output changes of the run %s has every name", more, set.Run))
+		}
 	}
 	for _, a := range set.Artifacts {
 		p.Lines = append(p.Lines, "differs from a real run: "+a)

@@ -232,7 +232,7 @@ func (h *harvest) gone(ctx context.Context, l *Node) error {
 	h.each(l.Path, l.Info)
 	if l.Info.Kind == op.Directory {
 		err := l.Tree(ctx, func(p op.Path, info Info, _ func() (*Node, error)) error {
-			c.Entries++
+			c.counts(p)
 			h.each(p, info)
 			if h.Tainted == "" && !info.Ctime.Before(h.since) {
 				h.Tainted = p
@@ -328,7 +328,7 @@ func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top 
 			}
 			continue
 		}
-		c.Entries++
+		c.counts(u.Path.Join(e.Name))
 		h.each(u.Path.Join(e.Name), e.Info)
 	}
 	if err := h.read(ctx, u, files, read, top); err != nil {

@@ -43,7 +43,17 @@ type Change struct {
 	After   op.State  `json:"after"`
 	Entries int       `json:"entries,omitempty"` // of a directory that comes or goes whole: names below it
 	Links   uint64    `json:"links,omitempty"`   // other names of the file outside of the view, which keep what they have
+	Below   []op.Path `json:"below,omitempty"`   // the first of those names
 	Setuid  []op.Path `json:"setuid,omitempty"`  // what gets a setuid or setgid bit: the path itself, or some below it
+}
+
+// namedBelow is how many names below a directory a change holds.
+const namedBelow = 100
+
+func (c *Change) counts(p op.Path) {
+	if c.Entries++; c.Entries <= namedBelow {
+		c.Below = append(c.Below, p)
+	}
 }
 
 // Harvest is what became of a rehearsal.
