@@ -22,7 +22,7 @@ func viewed(t testing.TB, s *Spec) (upper string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		os.Chmod(dir+"/work/work", 0o700)
+		os.Chmod(filepath.Join(dir, "work", "work"), 0o700)
 		os.RemoveAll(dir)
 	})
 	var open [2]*os.File

@@ -102,6 +102,67 @@ func TestRehearse(t *testing.T) {
 		}
 		same("after it")
 	})
+	t.Run("what a person must see is on the card: names, text, setuid, secrets, protected paths, what is left out", func(t *testing.T) {
+		d := on(d, t)
+		r, set := d.rehearsal("mkdir new; echo is text > new/client_secret.json; cp a new/suid; chmod 4755 new/suid; mkfifo pipe; mkdir -p .git/hooks; printf '#!/bin/sh\\n' > .git/hooks/post-commit; echo k > id_rsa; chmod 711 dir", M{"write_protected": true})
+		card := d.card(M{"approval": M{"id": text(set, "approval_id")}})
+		for _, want := range []string{"created new/", "  new/client_secret.json", "SETUID OR SETGID: new/suid", "PROTECTED: .git/hooks/post-commit", "looks like a secret: new/client_secret.json", "pipe is a fifo, which is not put into the workspace", "the mode of the directory dir"} {
+			if !strings.Contains(lines(card), want) {
+				t.Errorf("the card has no %q:\n%s", want, lines(card))
+			}
+		}
+		if !strings.Contains(text(card, "diff"), "is text") || text(card, "tier") != "T4" || text(card, "effect") != "destructive" || card["mandatory"] != true {
+			t.Errorf("diff %v, tier %v, effect %v, mandatory %v", card["diff"], card["tier"], card["effect"], card["mandatory"])
+		}
+		_, out := d.http("GET", "/v1/runs/"+text(r, "result", "run_id")+"/output?stream=changes", d.Agent, nil)
+		if !strings.Contains(text(out, "content"), "new/suid\tfile\t4755\t") {
+			t.Errorf("the names: %v", out)
+		}
+		d.answer(M{"approval": M{"id": text(set, "approval_id")}}, "reject", "")
+		same("after it")
+	})
+	t.Run("nobody else's change set can be named, and it goes alone", func(t *testing.T) {
+		d := on(d, t)
+		_, set := d.rehearsal("echo x > made")
+		id := text(set, "id")
+		again := d.call("workspace_shell", M{"change_set": id})
+		if text(again, "approval", "id") != text(set, "approval_id") {
+			t.Errorf("the same set is another card: %v", again)
+		}
+		if r := d.call("workspace_shell", M{"change_set": id, "command": "ls"}); code(r) != "bad_request" {
+			t.Errorf("got %v", r)
+		}
+		flip := "0"
+		if strings.HasSuffix(id, "0") {
+			flip = "1"
+		}
+		for _, wrong := range []string{id[:len(id)-1] + flip, "../x", "cs_x", strings.Replace(id, "cs_", "cs_a", 1)} {
+			if r := d.call("workspace_shell", M{"change_set": wrong}); code(r) != "not_found" {
+				t.Errorf("%s: got %v", wrong, r)
+			}
+		}
+		d.answer(M{"approval": M{"id": text(set, "approval_id")}}, "reject", "")
+		for name, args := range map[string]M{"a session": {"command": "sh", "pty": true, "rehearse": true}, "in the background": {"command": "true", "background": true, "rehearse": true}} {
+			if r := d.call("workspace_shell", args); code(r) != "bad_request" {
+				t.Errorf("%s: got %v", name, r)
+			}
+		}
+		same("after it")
+	})
+	t.Run("kinds change, directories are made anew", func(t *testing.T) {
+		d := on(d, t)
+		_, set := d.rehearsal("rm a; mkdir a; echo in > a/in; rm -r dir; echo file > dir; rm b; ln -s keep b; rm link; echo f > link")
+		done := d.land(set)
+		if text(done, "status") != "done" || read(t, filepath.Join(d.Root, "a/in")) != "in\n" || read(t, filepath.Join(d.Root, "dir")) != "file\n" || read(t, filepath.Join(d.Root, "b")) != "keep\n" {
+			t.Fatalf("got %v", done)
+		}
+		undone := d.undo(done)
+		if text(undone, "status") == "review" {
+			undone = d.approve(undone)
+		}
+		must(t, undone, "done")
+		same("after the undo")
+	})
 	t.Run("a rejected change set is dropped", func(t *testing.T) {
 		d := on(d, t)
 		_, set := d.rehearsal("echo x > made")
@@ -199,7 +260,7 @@ func TestRehearseElsewhere(t *testing.T) {
 	}
 	through := func(t *testing.T, d *daemon, kind string) {
 		before := digest(t, d.Root)
-		r, set := d.rehearsal("echo more >> a; mkdir new; echo n > new/f; rm b; chmod 700 dir/x")
+		r, set := d.rehearsal("echo more >> a; mkdir new; echo n > new/f; rm b; chmod 700 dir/x; rm -r again; mkdir again; echo z > again/z")
 		if text(r, "result", "view") != kind || digest(t, d.Root) != before {
 			t.Fatalf("got %v", r["result"])
 		}
@@ -213,7 +274,7 @@ func TestRehearseElsewhere(t *testing.T) {
 		}
 	}
 	fill := func(d string) {
-		for name, content := range map[string]string{"a": "one\n", "b": "two\n", "dir/x": "x\n"} {
+		for name, content := range map[string]string{"a": "one\n", "b": "two\n", "dir/x": "x\n", "again/y": "y\n"} {
 			write(t, filepath.Join(d, name), content)
 		}
 	}

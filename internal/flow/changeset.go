@@ -60,7 +60,7 @@ const (
 // harvest takes the view of a run apart and puts the set on record.
 func (e *Engine) harvest(ctx context.Context, c *call, run *run, res shellexec.Result) (*changeSet, error) {
 	re := c.process.rehearsal
-	set := &changeSet{ID: re.id, Token: c.by.Token, Root: c.ws.Key, Run: run.ID, Command: run.Command, Exit: res.Exit, Network: c.process.run.Network}
+	set := &changeSet{ID: re.id, Token: c.by.Token, Root: c.ws.Key, Run: run.ID, Command: commandOf(c.process.run), Exit: res.Exit, Network: c.process.run.Network}
 	var names bytes.Buffer
 	h, err := c.ws.Store.Harvest(ctx, re.id, c.ws.Root, re.since, func(p op.Path, i rooted.Info) {
 		dir := i.Kind == op.Directory
@@ -94,6 +94,14 @@ func (e *Engine) harvest(ctx context.Context, c *call, run *run, res shellexec.R
 	e.room.add(set.Bytes)
 	set.Name = setName(set.ID, body)
 	return set, nil
+}
+
+// commandOf is what ran, whole: of a rehearsal without review nobody has seen it yet.
+func commandOf(r *op.Run) string {
+	if r.Script != "" {
+		return r.Script
+	}
+	return shellexec.Quote(append([]string{r.Command}, r.Args...))
 }
 
 func setName(id string, body []byte) string {
@@ -328,7 +336,7 @@ func (e *Engine) seeSteps(ctx context.Context, c *call, steps []op.Step, seen ma
 // setPlan words a set for the card.
 func (e *Engine) setPlan(c *call, set *changeSet) *fileops.Plan {
 	p := fileops.NewRevert(set.Steps)
-	p.Lines = []string{"rehearsed: " + set.Command, "this puts into the workspace exactly what the rehearsal left; nothing is run again"}
+	p.Lines = append(append([]string{"this was rehearsed:"}, numbered(set.Command)...), "this puts into the workspace exactly what the rehearsal left; nothing is run again")
 	if set.Exit != nil && *set.Exit != 0 {
 		p.Lines = append(p.Lines, fmt.Sprintf("THE PROGRAM FAILED: it exited with %d", *set.Exit))
 	}

@@ -304,7 +304,7 @@ func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top 
 				bare(n)
 				n.Close()
 				if gone {
-					if err := unix.Unlinkat(u.self, e.Name, 0); err != nil {
+					if err := h.s.remove(u.self, e.Name); err != nil {
 						return err
 					}
 					continue
@@ -323,7 +323,7 @@ func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top 
 			} else {
 				n.Close()
 			}
-			if err := unix.Unlinkat(u.self, e.Name, 0); err != nil {
+			if err := h.s.remove(u.self, e.Name); err != nil {
 				return err
 			}
 			continue
