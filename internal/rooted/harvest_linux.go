@@ -304,7 +304,7 @@ func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top 
 				bare(n)
 				n.Close()
 				if gone {
-					if err := h.s.remove(u.self, e.Name); err != nil {
+					if err := h.out(u, e.Name); err != nil {
 						return err
 					}
 					continue
@@ -323,7 +323,7 @@ func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top 
 			} else {
 				n.Close()
 			}
-			if err := h.s.remove(u.self, e.Name); err != nil {
+			if err := h.out(u, e.Name); err != nil {
 				return err
 			}
 			continue
@@ -371,6 +371,15 @@ func (h *harvest) read(ctx context.Context, u *Node, files []string, into memo, 
 		into[string(u.Path.Join(name))[top:]] = out[i]
 	}
 	return nil
+}
+
+// out takes a name out of the view, by way of a slot: it is the view's own, and not the root's.
+func (h *harvest) out(u *Node, name string) error {
+	slot := h.id + goneSuffix
+	if err := rename(u.self, name, h.s.fd, slot, unix.RENAME_NOREPLACE); err != nil {
+		return fail(err, u.Path)
+	}
+	return h.s.Drop(slot)
 }
 
 // marked reports whether a file may bear an attribute of the overlay.
