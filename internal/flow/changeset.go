@@ -80,6 +80,9 @@ func (e *Engine) harvest(ctx context.Context, c *call, run *run, res shellexec.R
 	if set.tainted != "" || len(set.Steps) == 0 {
 		return set, nil
 	}
+	if err := e.makeRoom(ctx, set.Bytes); err != nil {
+		return nil, err
+	}
 	e.compare(ctx, c.ws, set)
 	if err := e.spill().Append(c.by.Token, string(run.ID)+".changes", names.Bytes()); err != nil {
 		return nil, err
