@@ -33,7 +33,7 @@ func Helper() int {
 	if !await() {
 		return 0
 	}
-	for fd := fdOrder; fd <= fdProgram; fd++ {
+	for fd := fdOrder; fd <= fdWork; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	status := os.NewFile(fdStatus, "status")
@@ -102,7 +102,10 @@ func (h *helper) level(name string, err error) {
 	h.levels = append(h.levels, l)
 }
 
-var errNotAsked = errors.New("there are no namespaces here")
+var (
+	errNotAsked = errors.New("there are no namespaces here")
+	errPlain    = errors.New("a view of a root with mounts in it allows none")
+)
 
 // confine puts up level after level. Only what leaves the process nowhere to stand is an
 // error; all else is reported, and the caller knows what must not be missing.
@@ -111,7 +114,11 @@ func (h *helper) confine() error {
 		return h.enter()
 	}
 	if h.Namespaces {
-		h.level(LevelUser, nil)
+		if h.Plain {
+			h.level(LevelUser, errPlain)
+		} else {
+			h.level(LevelUser, nil)
+		}
 		h.level(LevelPid, nil)
 		h.level(LevelIPC, nil)
 		if !h.Network {

@@ -22,7 +22,7 @@ func (h *helper) mounts() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mounts cannot be made private: %w", err)
 	}
-	root, err := h.cloneRoot()
+	root, err := h.takeRoot()
 	if err != nil {
 		return err
 	}
@@ -60,10 +60,25 @@ func (h *helper) mounts() error {
 	if err := h.hide(); err != nil {
 		return err
 	}
+	if h.View {
+		h.level(LevelView, nil)
+	}
 	h.level(LevelMounts, nil)
 	h.level(LevelProc, procErr)
 	h.level(LevelMarks, marksErr)
 	return nil
+}
+
+// takeRoot gives what will stand at the root's place: its own mount, or a view of it.
+func (h *helper) takeRoot() (int, error) {
+	if !h.View {
+		return h.cloneRoot()
+	}
+	fd, err := h.view()
+	if err != nil {
+		h.level(LevelView, err)
+	}
+	return fd, err
 }
 
 // cloneRoot takes the root's mount out of the tree before all else becomes read-only.

@@ -32,6 +32,8 @@ const (
 	fdControl
 	fdStatus
 	fdProgram
+	fdUpper // of a view
+	fdWork
 )
 
 // Run starts a program and blocks until nothing of it is left. The context ends it early.
@@ -142,7 +144,7 @@ func (r *Running) Resize(size Size) error {
 
 func start(ctx context.Context, s Spec, namespaces bool) (*Running, error) {
 	begin := time.Now()
-	if namespaces && !s.Probe && len(s.Needs) > 0 && !has(s.Needs, LevelUser) {
+	if namespaces && !s.Probe && len(s.Needs) > 0 && !has(s.Needs, LevelUser) && (s.View == nil || !s.View.Plain) {
 		namespaces = false // the probe found that there are none
 	}
 	r := &Running{touched: &atomic.Int64{}, up: make(chan struct{}), done: make(chan struct{})}
@@ -278,7 +280,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		return w, nil
 	}
 	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
-		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes(),
+		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, View: s.View != nil, Plain: s.View != nil && s.View.Plain, Copied: s.View != nil && s.View.Copied, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes(),
 		Memory: s.Memory, CPU: s.CPU, Grouped: s.group != nil, GroupWanted: s.Cgroup != "", GroupFault: s.groupFault})
 	if err != nil {
 		return nil, err
@@ -302,6 +304,12 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 	p.cmd.ExtraFiles = []*os.File{told, control, status}
 	if s.Program != nil {
 		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, s.Program)
+	}
+	if s.View != nil {
+		if s.Program == nil { // nothing is started; the numbers stay what they are
+			p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, s.View.Upper)
+		}
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, s.View.Upper, s.View.Work)
 	}
 	p.cmd.Env, p.cmd.Dir = []string{}, "/"
 	p.cmd.SysProcAttr = attributes(s, namespaces)
@@ -375,6 +383,13 @@ func setSize(f *os.File, size Size) error {
 func attributes(s Spec, namespaces bool) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true}
 	if !namespaces {
+		return a
+	}
+	if s.View != nil && s.View.Plain {
+		a.Cloneflags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC
+		if !s.Network {
+			a.Cloneflags |= unix.CLONE_NEWNET
+		}
 		return a
 	}
 	a.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC

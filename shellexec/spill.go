@@ -103,7 +103,7 @@ func (s Spill) Tail(token op.ID, file string, total, max int64) ([]byte, error) 
 
 // Drop ends the files of one run, whoever's it was.
 func (s Spill) Drop(run string) {
-	for _, stream := range []string{".stdout", ".stderr"} {
+	for _, stream := range []string{".stdout", ".stderr", ".changes"} {
 		all, _ := filepath.Glob(filepath.Join(s.Dir, "*", run+stream))
 		for _, name := range all {
 			os.Remove(name)

@@ -18,7 +18,8 @@ const (
 	LevelPid     = "pid_namespace"
 	LevelIPC     = "ipc_namespace"
 	LevelNet     = "network_off"
-	LevelMounts  = "mounts" // outside read-only, private temp, runtime directories and state hidden
+	LevelView    = "copy_on_write" // of a rehearsal: the root is a view, and what is written into it lies elsewhere
+	LevelMounts  = "mounts"        // outside read-only, private temp, runtime directories and state hidden
 	LevelProc    = "private_proc"
 	LevelCount   = "process_limit"
 	LevelMarks   = "protected_read_only"
@@ -51,6 +52,7 @@ type Spec struct {
 	Memory    int64         // bytes at most; 0 is no limit
 	CPU       time.Duration // of one process at most; 0 is no limit
 	Cgroup    string        // a control group to make this run's own one in; empty is one that was handed over, if any
+	View      *View         // not nil: a rehearsal, Root is shown as a copy-on-write view of itself
 	Probe     bool          // put everything up, report it, and start nothing
 
 	Spares *Spares // may be nil: helpers that stand ready
@@ -65,6 +67,15 @@ type Spec struct {
 
 	group      *group // of this run; nil where none could be had
 	groupFault string // why
+}
+
+// View is where a rehearsal puts what it writes: two empty directories of the daemon's, on
+// one mount, neither of them in the root. They stay the caller's, to read, to close and to
+// remove. Plain is for the first process alone that has no user namespace: root.
+type View struct {
+	Upper, Work *os.File
+	Plain       bool // no user namespace, which a mount inside of the root does not allow
+	Copied      bool // Upper holds a whole copy of the root, which is shown in its place
 }
 
 // Size is that of a terminal.
@@ -107,6 +118,7 @@ type order struct {
 	RootDev, RootIno                uint64
 	Confined, Namespaces, Network   bool
 	Probe, Terminal                 bool
+	View, Plain, Copied             bool
 	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
 	Names                           []string

@@ -216,6 +216,9 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	if e.cfg.Process.ApprovalDisabled {
 		s.Warnings = append(s.Warnings, op.Warning{Code: string(op.ReasonProcessDisabled), Message: "programs run without asking anybody: the operator switched their approval off for this whole deployment"})
 	}
+	if e.cfg.Process.RehearseWithoutReview {
+		s.Warnings = append(s.Warnings, op.Warning{Code: "rehearse_without_review", Message: "rehearsals that are fully confined and without network run without asking anybody: the operator switched that on"})
+	}
 	if e.cfg.Process.Confinement == "off" {
 		s.Warnings = append(s.Warnings, op.Warning{Code: "confinement_off", Message: "programs run unconfined: the operator switched confinement off"})
 	}

@@ -41,6 +41,7 @@ type call struct {
 
 	group    *GroupPlan  // of an undo of several operations: all its parts
 	process  *process    // of a program: what was looked at
+	set      *changeSet  // of a landing: what is put into the workspace
 	also     []func()    // what else to close at the end
 	entry    string      // of a cleanup: the entry that picked the files, which alone may lift it
 	started  func(op.ID) // may be nil: told the id of the program that the call starts

@@ -93,6 +93,7 @@ func (e *Engine) forgetCards(ctx context.Context, by op.Caller, list []journal.A
 		out.Approvals = append(out.Approvals, a.ID)
 		e.log.Append(audit.Record{Kind: audit.Forget, Agent: by.Name, ApprovalID: a.ID, Outcome: "forgotten"})
 		if a.State != row.State {
+			e.landedSet(a) // the row itself no longer says which
 			e.ended(row)
 			e.announce("approval.answered", row)
 		}

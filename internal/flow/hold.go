@@ -150,7 +150,10 @@ func (e *Engine) undoSentence(c *call) string {
 	if c.harmless() {
 		return "changes nothing"
 	}
-	if c.spec.Class == op.Process {
+	if c.process != nil && c.process.rehearsal != nil {
+		return "changes nothing in the workspace; what it would change waits on a card of its own"
+	}
+	if c.spec.Class == op.Process && c.set == nil {
 		return "what the program changes cannot be taken back yet; changed paths are listed by name afterwards"
 	}
 	days := int(e.cfg.Keep / (24 * time.Hour))
@@ -375,6 +378,7 @@ func (e *Engine) reopen(ctx context.Context, row journal.Approval) (*call, error
 // ended writes the second audit line of a held call, and tells who listens.
 func (e *Engine) ended(row journal.Approval) {
 	e.drift.forget(row.ID)
+	e.landedSet(row)
 	d := row.Decision
 	e.log.Append(audit.Record{Kind: "end", Tool: row.Op, Decision: "require_user_approval", Reason: d.Reason, Also: d.Also, Mandatory: d.Mandatory,
 		Pinned: d.Pinned, Agent: row.Agent, WorkflowID: row.Workflow, ExecutionID: row.Execution, ApprovalID: row.ID, OperationID: row.Operation,

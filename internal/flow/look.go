@@ -234,6 +234,9 @@ func (e *Engine) meant(ctx context.Context, c *call, a *op.UndoArgs) (journal.Op
 		}
 	case strings.HasPrefix(a.OperationID, "un_"):
 		id = "op_" + id[len("un_"):]
+	case strings.HasPrefix(a.OperationID, "run_"):
+		return journal.Operation{}, op.Fail(op.UndoUnknown, "what a program changed in the workspace itself cannot be taken back").In("args.operation_id").
+			Do("rehearse the command: what it changes then is landed by a card of its own, and undone by one credential")
 	case a.OperationID == "":
 		return journal.Operation{}, op.Fail(op.BadRequest, "an undo names a credential or an operation id").In("args.operation_id")
 	}

@@ -46,11 +46,11 @@ func (e *Engine) Output(_ context.Context, by op.Caller, id op.ID, stream string
 	if limit <= 0 || limit > MaxOutput {
 		limit = MaxOutput
 	}
-	if r := e.procs.runs.find(id, by.Token, e.sees(by)); r != nil && stream != "typed" {
+	if r := e.procs.runs.find(id, by.Token, e.sees(by)); r != nil && stream != "typed" && stream != "changes" {
 		return r.piece(stream, offset, tail, limit)
 	}
 	absent := op.Fail(op.NotFound, "no such output").Do("output that fits into its answer is not kept apart, and the rest not for ever")
-	if !op.Label(string(id)) || stream != "stdout" && stream != "stderr" && stream != "typed" || offset < 0 {
+	if !op.Label(string(id)) || stream != "stdout" && stream != "stderr" && stream != "typed" && stream != "changes" || offset < 0 {
 		return Piece{}, absent
 	}
 	token := by.Token

@@ -23,7 +23,7 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if err := e.halted(); err != nil {
 		return e.fail(c, d, err)
 	}
-	if c.spec.Class == op.Process {
+	if c.spec.Class == op.Process && c.set == nil {
 		return e.performProcess(ctx, c, d, approval)
 	}
 	if c.spec.Class == op.Switching {

@@ -29,13 +29,18 @@ type ProcessConfig struct {
 	MaxMemory        int64         // bytes of one run; none where zero
 	MaxCPU           time.Duration // of one process; none where zero
 	Cgroup           string        // that was handed to the daemon; found by itself where empty
-	Hide             []string      // further places of the daemon that no program may see
+
+	RehearseWithoutReview bool     // a rehearsal that is fully confined, without network, runs without asking
+	RehearseOutputs       []string // patterns of what such a rehearsal may leave without asking: it is dropped
+
+	Hide []string // further places of the daemon that no program may see
 }
 
 // processes is what the engine keeps of programs.
 type processes struct {
-	mu     sync.Mutex                   // guards levels, ctx and stop
+	mu     sync.Mutex                   // guards levels, views, ctx and stop
 	levels map[string][]shellexec.Level // by root, found once
+	views  map[string]viewed            // likewise, of rehearsals
 	runs   runs
 	spares shellexec.Spares // helpers that stand ready
 	left   []string         // what an earlier daemon that was killed left running; set once, by Recover
@@ -62,19 +67,20 @@ func (e *Engine) StopProcesses() {
 
 // process is a looked-at program: all that its start needs, held open.
 type process struct {
-	run      *op.Run
-	argv     []string // as executed, the interpreter of a script first
-	dir      string   // absolute
-	program  *shellexec.Program
-	reading  shellexec.Reading
-	env      []string // what the call adds
-	levels   []shellexec.Level
-	timeout  time.Duration
-	stat     map[op.Path]rooted.Info // of the root before; nil where there are too many names
-	readOnly []string
-	names    []string // protected ones that are not to appear at the top of the root
-	unmarked int      // protected names that are too many to be mounted
-	typed    *run     // nothing is started: the call types into this session
+	run       *op.Run
+	argv      []string // as executed, the interpreter of a script first
+	dir       string   // absolute
+	program   *shellexec.Program
+	reading   shellexec.Reading
+	env       []string // what the call adds
+	levels    []shellexec.Level
+	timeout   time.Duration
+	stat      map[op.Path]rooted.Info // of the root before; nil where there are too many names
+	readOnly  []string
+	names     []string   // protected ones that are not to appear at the top of the root
+	unmarked  int        // protected names that are too many to be mounted
+	rehearsal *rehearsal // nil: it runs for real
+	typed     *run       // nothing is started: the call types into this session
 }
 
 const (
@@ -91,7 +97,10 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	p := &process{run: run}
 	shell, _ := c.args.(*op.ShellArgs)
 	if c.req.DryRun {
-		return op.Fail(op.RehearsalUnsupported, "a program cannot be rehearsed yet").In("dry_run").Do("preflight shows what it is; the call itself waits for a person")
+		return op.Fail(op.RehearsalUnsupported, "a program has no dry run").In("dry_run").Do("rehearse: true runs workspace_shell on a view of the workspace; that waits for a person too")
+	}
+	if shell != nil && shell.ChangeSet != "" {
+		return e.lookSet(ctx, c, shell)
 	}
 	if shell != nil && shell.RunID != "" {
 		return e.lookTyping(ctx, c, shell)
@@ -133,11 +142,18 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	if err := e.resolve(ctx, c, p, asked); err != nil {
 		return err
 	}
-	if err := e.confinement(ctx, c, p); err != nil {
+	if shell != nil && shell.Rehearse {
+		if err := e.rehearsable(ctx, c, p); err != nil {
+			return err
+		}
+	} else if err := e.confinement(ctx, c, p); err != nil {
 		return err
 	}
 	if err := e.manifest(ctx, c, p); err != nil {
 		return err
+	}
+	if p.rehearsal != nil && p.rehearsal.kind == viewCopy && (p.stat == nil || len(p.stat) > rooted.MaxViewNames) {
+		return unrehearsed("no copy-on-write view of this root can be had, and it holds too much to be copied")
 	}
 	c.process, c.facts.ProcessTier = p, p.reading.Tier
 	c.facts.Planned, c.facts.Mutates = true, true
@@ -198,6 +214,8 @@ func fits(a *op.ShellArgs) error {
 	switch {
 	case a == nil:
 		return nil
+	case a.Rehearse && (a.Pty || a.Background || a.RunID != ""):
+		return op.Fail(op.BadRequest, "a rehearsal runs to its end and is no session").In("args.rehearse")
 	case a.Pty && a.Stdin != "":
 		return op.Fail(op.BadRequest, "a session is typed into, it has no other input").In("args.stdin").Do("open it, then call with run_id and stdin")
 	case !a.Pty && a.WholeSession:

@@ -19,7 +19,7 @@ const (
 
 // processLines tells a person all that is known of a program before it runs.
 func (e *Engine) processLines(ctx context.Context, c *call, p *process) []string {
-	add := []string{fmt.Sprintf("on %s as %s, in %s", e.cfg.Host, e.cfg.User, p.dir)}
+	add := append(rehearsalLines(p), fmt.Sprintf("on %s as %s, in %s", e.cfg.Host, e.cfg.User, p.dir))
 	if p.run.Script == "" {
 		add = append(add, "runs: "+shellexec.Quote(append([]string{p.run.Command}, p.run.Args...)))
 	} else {

@@ -54,6 +54,12 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 		return e.fail(c, d, err)
 	}
 	spec.Name = string(id)
+	if p.rehearsal != nil {
+		if err := e.openView(ctx, c.ws, p.rehearsal, &spec); err != nil {
+			return e.fail(c, d, err)
+		}
+		defer e.endView(c.ws, p.rehearsal)
+	}
 	if approval == "" { // no row tells of it if this daemon ends now
 		e.record(c, d, "started", "", id, false)
 	}
@@ -92,6 +98,7 @@ func (e *Engine) finished(ctx context.Context, c *call, d op.Decision, r *run) o
 	}
 	r.over(res, e.cfg.Now())
 	if res.Termination == shellexec.NoSandbox {
+		e.procs.forgetView(c.ws.Key)
 		return e.fail(c, d, op.Fail(op.SandboxUnavailable, "the confinement that the card named cannot be had any more: "+res.Failure).Do("nothing was run; ask again"))
 	}
 	if res.Termination == shellexec.SpawnFailed {
@@ -189,7 +196,14 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res 
 	if r.Error != nil {
 		r.Error.Retry = "corrected"
 	}
-	e.changes(ctx, c, &r)
+	if c.process.rehearsal != nil {
+		e.rehearsed(ctx, c, d, &r, run, res)
+		if r.Error != nil {
+			outcome = string(r.Error.Code)
+		}
+	} else {
+		e.changes(ctx, c, &r)
+	}
 	e.record(c, d, outcome, approval, id, false)
 	e.publish("process.ended", c, map[string]any{"run_id": id, "op": c.req.Op, "termination": res.Termination})
 	return r

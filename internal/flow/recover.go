@@ -94,7 +94,14 @@ func (e *Engine) relog(ctx context.Context, key string, ended func(*audit.Record
 // The journal is asked for each slot that is there, so that a long history costs nothing.
 func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 	var failed error
+	sets, err := e.liveSets(ctx, w)
+	if err != nil {
+		return err
+	}
 	live := func(slot string) bool {
+		if sets[rooted.SetOf(slot)] {
+			return true
+		}
 		named, err := e.jrn.NamesSlot(ctx, w.Key, slot)
 		failed = errors.Join(failed, err)
 		return named || err != nil
@@ -149,7 +156,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
 	// A row that was approved and never claimed did not start, whatever its deadline says now.
 	state, reply, id := "failed", []byte(nil), op.ID("")
-	if row.State == "executing" && isProcess(row.Op) {
+	if row.State == "executing" && isProcess(row.Op) && landing(row) == "" && !rehearses(row) {
 		state = "unknown" // it may have started; all of it ended with the daemon
 	}
 	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: row.Root, Approval: row.ID, Limit: 1})

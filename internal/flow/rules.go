@@ -43,7 +43,8 @@ func (e *Engine) judge(ctx context.Context, c *call, use bool) (op.Decision, err
 // environment is what the daemon alone knows of a call. It also sets the mode that holds
 // for the calling token, which is no part of the call either.
 func (e *Engine) environment(ctx context.Context, c *call, spent []string) (op.Environment, error) {
-	env := op.Environment{CallerRole: c.by.Role, WorkflowID: c.by.Workflow, ClearanceFloor: 1, YoloAllowed: e.cfg.AllowYolo, ProcessApprovalDisabled: e.cfg.Process.ApprovalDisabled}
+	env := op.Environment{CallerRole: c.by.Role, WorkflowID: c.by.Workflow, ClearanceFloor: 1, YoloAllowed: e.cfg.AllowYolo, ProcessApprovalDisabled: e.cfg.Process.ApprovalDisabled,
+		RehearseWithoutReview: e.cfg.Process.RehearseWithoutReview}
 	if p := c.process; p != nil && p.typed != nil {
 		env.SessionReleased = p.typed.WholeSession
 	}

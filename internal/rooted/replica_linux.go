@@ -148,6 +148,9 @@ func (r *replica) dir(ctx context.Context, src *Node, dir int, name, at string) 
 		return err
 	}
 	for _, below := range names {
+		if src.hides != nil && src.hides(src.Path.Join(below)) {
+			continue
+		}
 		n, err := src.child(below)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"time"
 
 	"holdpoint/op"
 )
@@ -101,3 +102,23 @@ func (h *Held) Steps() []op.Step                      { return nil }
 func (h *Held) Apply(context.Context) (Report, error) { return Report{}, unsupported() }
 func (h *Held) Late(context.Context) []Late           { return nil }
 func (h *Held) Close()                                {}
+
+// OpenView answers unsupported_platform.
+func (s *Store) OpenView(string, *Root) (*View, error) { return nil, unsupported() }
+
+// CopyView answers unsupported_platform.
+func (s *Store) CopyView(context.Context, string, *Root) (*View, error) { return nil, unsupported() }
+
+// MaxViewNames is of no use here.
+const MaxViewNames = 0
+
+// DropView answers unsupported_platform.
+func (s *Store) DropView(string) error { return unsupported() }
+
+// Harvest answers unsupported_platform.
+func (s *Store) Harvest(context.Context, string, *Root, time.Time, func(op.Path, Info)) (Harvest, error) {
+	return Harvest{}, unsupported()
+}
+
+// Moment gives no time: nothing is old enough.
+func Moment() time.Time { return time.Time{} }

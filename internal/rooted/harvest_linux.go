@@ -1,0 +1,483 @@
+package rooted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"holdpoint/op"
+)
+
+// harvest reads a view's upper directory against the root below it.
+type harvest struct {
+	Harvest
+	s     *Store
+	id    string
+	since time.Time
+	each  func(p op.Path, info Info) // of every name that comes or goes, also inside of directories; may be nil
+	count int
+}
+
+// Harvest takes a view apart into the steps that make the root as the view was: what was
+// created or changed moves into slots of its own, flushed, what was only opened is dropped,
+// and every file of the root that is concerned is hashed as it is now. since is the Moment
+// before the view was made: what of the root changed after it taints the whole. each may be
+// nil; it is told every name that comes or goes. Nothing in the root is changed. On failure
+// the slots of the view's set are the caller's to drop.
+func (s *Store) Harvest(ctx context.Context, id string, root *Root, since time.Time, each func(op.Path, Info)) (Harvest, error) {
+	h := &harvest{s: s, id: id, since: since, each: each}
+	if each == nil {
+		h.each = func(op.Path, Info) {}
+	}
+	view, err := s.Node(viewSlot(id))
+	if err != nil {
+		return h.Harvest, err
+	}
+	defer view.Close()
+	up, err := view.child("upper")
+	if err != nil {
+		return h.Harvest, err
+	}
+	defer up.Close()
+	low, err := root.Look(ctx, ".", false)
+	if err != nil {
+		return h.Harvest, err
+	}
+	defer low.Close()
+	up.Path = "."
+	hides := opaque(up)
+	if work, err := view.child("work"); errors.Is(err, op.NotFound) {
+		hides = true // a copy: what it lacks was removed
+	} else if err != nil {
+		return h.Harvest, err
+	} else {
+		work.Close()
+	}
+	if up.Info.Mode != low.Info.Mode {
+		h.left("the mode of the root itself, %s in the view, stays %s", up.Info.ModeString(), low.Info.ModeString())
+	}
+	// What the program wrote is on its way to the disk while it is read; the flush at the
+	// end is then a short one.
+	early := make(chan struct{})
+	go func() {
+		defer close(early)
+		_ = unix.Syncfs(s.fd)
+	}()
+	err = h.dir(ctx, up, low, hides)
+	<-early
+	if err != nil {
+		return h.Harvest, err
+	}
+	h.pair()
+	return h.Harvest, fail(unix.Syncfs(s.fd), "")
+}
+
+func (h *harvest) left(format string, a ...any) { h.Left = append(h.Left, fmt.Sprintf(format, a...)) }
+
+// dir compares a directory of the view with the one it was laid over. An opaque one hides
+// all that the root has there.
+func (h *harvest) dir(ctx context.Context, up, low *Node, hides bool) error {
+	if err := ctx.Err(); err != nil {
+		return op.Fail(op.Cancelled, "cancelled while the change set was read").Because(err)
+	}
+	names, err := up.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := h.entry(ctx, up, low, name, hides); err != nil {
+			return err
+		}
+	}
+	if !hides {
+		return nil
+	}
+	old, err := low.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range old {
+		if _, kept := slices.BinarySearch(names, name); kept {
+			continue
+		}
+		l, err := below(low, name)
+		if errors.Is(err, op.CrossesMount) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if l != nil {
+			err = h.gone(ctx, l)
+			l.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below opens one name of the root; nil where nothing is, or nothing of the caller's.
+func below(low *Node, name string) (*Node, error) {
+	n, err := low.Child(name)
+	if errors.Is(err, op.NotFound) || errors.Is(err, op.OutsideWorkspace) {
+		return nil, nil
+	}
+	return n, err
+}
+
+func (h *harvest) entry(ctx context.Context, up, low *Node, name string, hides bool) error {
+	u, err := up.child(name)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	l, err := below(low, name)
+	if errors.Is(err, op.CrossesMount) {
+		h.left("%s lies under a mount, and stays as it is", op.Escape(string(u.Path)))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if l != nil {
+		defer l.Close()
+	}
+	switch {
+	case whiteout(u) && l == nil:
+		return nil // it came and went
+	case whiteout(u):
+		return h.gone(ctx, l)
+	case u.Info.Kind == op.Directory && l != nil && l.Info.Kind == op.Directory:
+		if u.Info.Mode != l.Info.Mode {
+			h.left("the mode of the directory %s, %s in the view, stays %s", op.Escape(string(u.Path)), u.Info.ModeString(), l.Info.ModeString())
+		}
+		return h.dir(ctx, u, l, hides || opaque(u))
+	case u.Info.Kind == op.File && l != nil && l.Info.Kind == op.File:
+		return h.file(ctx, u, l)
+	case u.Info.Kind == op.Symlink && l != nil && l.Info.Kind == op.Symlink && u.Info.Target == l.Info.Target:
+		h.Dropped++
+		return nil
+	case u.Info.Kind != op.File && u.Info.Kind != op.Directory && u.Info.Kind != op.Symlink:
+		h.left("%s is a %s, which is not put into the workspace", op.Escape(string(u.Path)), u.Info.Kind)
+		return nil
+	}
+	if l != nil {
+		if err := h.gone(ctx, l); err != nil {
+			return err
+		}
+	}
+	return h.come(ctx, u)
+}
+
+// file compares a file that was copied up with the one it was copied from.
+func (h *harvest) file(ctx context.Context, u, l *Node) error {
+	after, err := u.State(ctx)
+	if err != nil {
+		return err
+	}
+	before, err := l.State(ctx)
+	if err != nil {
+		return err
+	}
+	owner := u.Info.UID != l.Info.UID || u.Info.GID != l.Info.GID
+	if before.Equal(after) && !owner {
+		h.Dropped++
+		return nil
+	}
+	h.fresh(l)
+	c := Change{Path: l.Path, Change: "modified", Before: before, After: after}
+	if before.Hash == after.Hash {
+		c.Change = "mode"
+	}
+	if l.Info.Links > 1 {
+		c.Links = l.Info.Links - 1
+	}
+	if u.Info.Mode&^l.Info.Mode&0o6000 != 0 {
+		c.Setuid = []op.Path{l.Path}
+	}
+	h.each(l.Path, u.Info)
+	slot, inode, err := h.slot(ctx, u)
+	if err != nil {
+		return err
+	}
+	h.Changes = append(h.Changes, c)
+	h.Bytes += after.Size
+	h.Steps = append(h.Steps, op.Step{Do: op.Swap, Path: l.Path, Slot: slot, Before: before, After: after, Inode: inode})
+	return nil
+}
+
+// fresh taints the whole when a thing of the root changed after the view was made. A time
+// that is not older counts as later.
+func (h *harvest) fresh(l *Node) {
+	if h.Tainted == "" && !l.Info.Ctime.Before(h.since) {
+		h.Tainted = l.Path
+	}
+}
+
+// gone is what the root has and the view has not.
+func (h *harvest) gone(ctx context.Context, l *Node) error {
+	h.fresh(l)
+	c := Change{Path: l.Path, Change: "deleted", After: op.State{Kind: op.Absent}}
+	h.each(l.Path, l.Info)
+	if l.Info.Kind == op.Directory {
+		err := l.Tree(ctx, func(p op.Path, info Info, _ func() (*Node, error)) error {
+			c.counts(p)
+			h.each(p, info)
+			if h.Tainted == "" && !info.Ctime.Before(h.since) {
+				h.Tainted = p
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.Before, err = l.State(ctx); err != nil {
+		return err
+	}
+	h.Changes = append(h.Changes, c)
+	h.Steps = append(h.Steps, op.Step{Do: op.Take, Path: l.Path, Slot: h.next(), Before: c.Before, After: c.After})
+	return nil
+}
+
+// come is what the view has and the root has not, a directory with all below it as one.
+func (h *harvest) come(ctx context.Context, u *Node) error {
+	c := Change{Path: u.Path, Change: "created", Before: op.State{Kind: op.Absent}}
+	h.each(u.Path, u.Info)
+	if u.Info.Mode&0o6000 != 0 && u.Info.Kind == op.File {
+		c.Setuid = append(c.Setuid, u.Path)
+	}
+	read := memo{}
+	if u.Info.Kind == op.Directory {
+		if err := h.clean(ctx, u, &c, read, len(u.Path)+1); err != nil {
+			return err
+		}
+	}
+	var err error
+	if c.After, _, err = u.state(ctx, read); err != nil {
+		return err
+	}
+	slot, inode, err := h.slot(ctx, u)
+	if err != nil {
+		return err
+	}
+	h.Changes = append(h.Changes, c)
+	h.Bytes += c.After.Size
+	h.Steps = append(h.Steps, op.Step{Do: op.Place, Path: u.Path, Slot: slot, Before: c.Before, After: c.After, Inode: inode})
+	return nil
+}
+
+// clean takes the overlay's own marks out of a new directory, and what cannot be put into
+// the workspace. What it reads on the way is not read again for the directory's digest.
+func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top int) error {
+	bare(u)
+	entries, err := u.Entries(ctx)
+	if err != nil {
+		return err
+	}
+	var files, dirs []string
+	for _, e := range entries {
+		at := fdName(u.self) + "/" + e.Name
+		switch e.Info.Kind {
+		case op.Directory:
+			dirs = append(dirs, e.Name)
+		case op.Symlink:
+		case op.File:
+			if marked(at) {
+				n, err := u.child(e.Name)
+				if err != nil {
+					return err
+				}
+				gone := whiteout(n)
+				bare(n)
+				n.Close()
+				if gone {
+					if err := h.out(u, e.Name); err != nil {
+						return err
+					}
+					continue
+				}
+			}
+			files = append(files, e.Name)
+			if e.Info.Mode&0o6000 != 0 {
+				c.Setuid = append(c.Setuid, u.Path.Join(e.Name))
+			}
+		default:
+			if n, err := u.child(e.Name); err != nil {
+				return err
+			} else if !whiteout(n) {
+				h.left("%s is a %s, which is not put into the workspace", op.Escape(string(n.Path)), e.Info.Kind)
+				n.Close()
+			} else {
+				n.Close()
+			}
+			if err := h.out(u, e.Name); err != nil {
+				return err
+			}
+			continue
+		}
+		c.counts(u.Path.Join(e.Name))
+		h.each(u.Path.Join(e.Name), e.Info)
+	}
+	if err := h.read(ctx, u, files, read, top); err != nil {
+		return err
+	}
+	for _, name := range dirs {
+		d, err := u.child(name)
+		if err != nil {
+			return err
+		}
+		err = h.clean(ctx, d, c, read, top)
+		d.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read hashes the files of one directory, several at a time.
+func (h *harvest) read(ctx context.Context, u *Node, files []string, into memo, top int) error {
+	out := make([]seen, len(files))
+	var next atomic.Int64
+	var g errgroup.Group
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		g.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
+				var err error
+				if out[i], err = readSeen(ctx, func() (*Node, error) { return u.child(files[i]) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for i, name := range files {
+		into[string(u.Path.Join(name))[top:]] = out[i]
+	}
+	return nil
+}
+
+// out takes a name out of the view, by way of a slot: it is the view's own, and not the root's.
+func (h *harvest) out(u *Node, name string) error {
+	slot := h.id + goneSuffix
+	if err := rename(u.self, name, h.s.fd, slot, unix.RENAME_NOREPLACE); err != nil {
+		return fail(err, u.Path)
+	}
+	return h.s.Drop(slot)
+}
+
+// marked reports whether a file may bear an attribute of the overlay.
+func marked(at string) bool {
+	n, err := unix.Llistxattr(at, nil)
+	return err != nil || n > 0
+}
+
+// next names a slot of the set.
+func (h *harvest) next() string {
+	h.count++
+	return h.id + "." + strconv.Itoa(h.count)
+}
+
+// slot moves a thing of the view into a slot of its own. One that shares its file with
+// other names of the view gets a copy: each name is put in by itself.
+func (h *harvest) slot(ctx context.Context, u *Node) (string, uint64, error) {
+	slot := h.next()
+	if u.Info.Kind == op.File && u.Info.Links > 1 {
+		h.left("%s shares a file with other names in the view; it becomes a file of its own", op.Escape(string(u.Path)))
+		bare(u)
+		made, err := h.s.StageCopy(ctx, slot, u, Meta{Like: u})
+		return slot, made.Inode, err
+	}
+	bare(u)
+	if err := rename(u.parent, u.name, h.s.fd, slot, unix.RENAME_NOREPLACE); err != nil {
+		return "", 0, fail(err, u.Path)
+	}
+	i, _, err := lookAt(h.s.fd, slot)
+	if err != nil {
+		return "", 0, fail(err, u.Path)
+	}
+	h.s.markFresh(slot, i)
+	return slot, i.Ino, nil
+}
+
+// pair finds files that went and came back under another name, by their bytes.
+func (h *harvest) pair() {
+	type key struct {
+		hash op.Digest
+		size int64
+	}
+	went := map[key][]op.Path{}
+	for _, c := range h.Changes {
+		if c.Change == "deleted" && c.Before.Size > 0 && c.Before.Kind != op.Symlink {
+			k := key{c.Before.Hash, c.Before.Size}
+			went[k] = append(went[k], c.Path)
+		}
+	}
+	for i, c := range h.Changes {
+		k := key{c.After.Hash, c.After.Size}
+		if list := went[k]; c.Change == "created" && len(list) > 0 {
+			h.Changes[i].From, went[k] = list[0], list[1:]
+		}
+	}
+}
+
+// whiteout tells what stands in a view for what was removed from it, in both forms.
+func whiteout(n *Node) bool {
+	switch n.Info.Kind {
+	case op.File:
+		return n.Info.Size == 0 && overlaid(n, "whiteout") != ""
+	case op.Symlink, op.Directory:
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Fstat(n.self, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0
+}
+
+func opaque(n *Node) bool { return overlaid(n, "opaque") == "y" }
+
+// overlaid gives one of the overlay's own attributes, of either name space; "-" for one
+// that is empty, "" for none.
+func overlaid(n *Node, name string) string {
+	b := make([]byte, 16)
+	for _, space := range []string{"user.overlay.", "trusted.overlay."} {
+		if k, err := unix.Getxattr(fdName(n.self), space+name, b); err == nil {
+			if k == 0 {
+				return "-"
+			}
+			return string(b[:k])
+		}
+	}
+	return ""
+}
+
+// bare takes the overlay's own attributes off. One that stays does no harm but to be seen.
+func bare(n *Node) {
+	if n.Info.Kind == op.Symlink {
+		return
+	}
+	list, err := grow(func(b []byte) (int, error) { return unix.Listxattr(fdName(n.self), b) })
+	if err != nil || len(list) == 0 {
+		return
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if strings.HasPrefix(name, "user.overlay.") || strings.HasPrefix(name, "trusted.overlay.") {
+			_ = unix.Removexattr(fdName(n.self), name)
+		}
+	}
+}
