@@ -79,6 +79,7 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 		s.warn("trusted automation: " + t.State + " " + t.Error)
 	})
 	if err != nil {
+		s.warn("the trusted-automation policy is " + policy)
 		o.close()
 		return nil, err
 	}
