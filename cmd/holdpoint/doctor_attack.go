@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,12 @@ func (a *app) doctorAttack(ctx context.Context) error {
 	if err := at.o.addRoots(ctx, []flow.RootSpec{{Dir: at.root}}); err != nil {
 		return err
 	}
+	if err := at.o.engine.SetPassphrase(ctx, rand.Text()); err != nil {
+		return err
+	}
+	if err := at.control(ctx); err != nil {
+		return err
+	}
 	set, _, err := protected.New(protected.Source{})
 	if err != nil {
 		return err
@@ -77,6 +84,9 @@ func (a *app) doctorAttack(ctx context.Context) error {
 			return err
 		}
 		rows = append(rows, row)
+	}
+	if err := at.released(ctx, rows); err != nil {
+		return err
 	}
 	a.printAttack(rows, at.through)
 	if at.through > 0 {
@@ -121,7 +131,7 @@ func example(pattern string) string {
 // checked after each way.
 func (at *attack) pattern(ctx context.Context, pattern string) (attackRow, error) {
 	row := attackRow{Pattern: pattern, Path: example(pattern), Ways: map[string]string{}}
-	for _, way := range attackWays {
+	for _, way := range attackWays[:len(attackWays)-1] {
 		if err := at.lay(row.Path); err != nil {
 			return row, err
 		}
@@ -132,6 +142,19 @@ func (at *attack) pattern(ctx context.Context, pattern string) (attackRow, error
 		row.Ways[way] = end
 	}
 	return row, nil
+}
+
+// control makes sure that an engine which does nothing at all does not pass for a safe one:
+// a free file can be edited.
+func (at *attack) control(ctx context.Context) error {
+	if err := at.lay("control.txt"); err != nil {
+		return err
+	}
+	r := at.call(ctx, op.EditFile, map[string]any{"path": "free.txt", "old_string": "bad", "new_string": "good"})
+	if b, err := os.ReadFile(filepath.Join(at.root, "free.txt")); err != nil || string(b) != "good\n" {
+		return op.Fail(op.Internal, "not even a free file could be edited, so this would show nothing").Because(fmt.Errorf("%v %v", r.Error, err))
+	}
+	return nil
 }
 
 // lay empties the workspace, and puts the file there and one that is free.
@@ -184,10 +207,8 @@ func (at *attack) try(ctx context.Context, way, path string) string {
 		items := []any{map[string]any{"op": "write_file", "args": map[string]any{"path": "step", "content": "bad"}},
 			map[string]any{"op": "copy_file", "args": map[string]any{"source": "step", "destination": path, "overwrite": true}}}
 		return at.judge(at.call(ctx, op.BatchFileOps, map[string]any{"operations": items}), path)
-	case "undo":
-		return at.undo(ctx, path, edit(path))
 	}
-	return at.released(ctx, path)
+	return at.undo(ctx, path, edit(path))
 }
 
 // judge words a reply. kept must stand as it was, and none of absent may have come to be.
@@ -205,8 +226,10 @@ func (at *attack) judge(r op.Reply, kept string, absent ...string) string {
 	switch {
 	case r.Approval != nil && (r.Decision.Reason == op.ReasonProtected || slices.Contains(r.Decision.Also, op.ReasonProtected)):
 		return "held"
-	case r.Error != nil:
+	case r.Error != nil && slices.Contains([]op.Code{op.HardLinked, op.OutsideWorkspace, op.PermissionDenied}, r.Error.Code):
 		return "refused: " + string(r.Error.Code)
+	case r.Error != nil:
+		return "not tried: " + r.Error.Error()
 	case r.Approval != nil:
 		return "GOT THROUGH: held, but not as a protected path"
 	}
@@ -258,23 +281,42 @@ func (at *attack) undo(ctx context.Context, path string, held op.Reply) string {
 	return at.judge(r, "")
 }
 
-// released has a person release a program that does not say on its card what it does.
-func (at *attack) released(ctx context.Context, path string) string {
-	script := "p=$(printf '%b' '" + octal(path) + "'); echo bad > \"$p\"; echo bad > free.txt"
-	held := at.call(ctx, op.WorkspaceShell, map[string]any{"script": script})
-	if held.Approval == nil {
-		if held.Error != nil {
-			return "not tried: " + held.Error.Message
+// released has a person release one program that goes for all paths, and does not say on
+// its card what it does. It writes one free file as well, or it was not really run.
+func (at *attack) released(ctx context.Context, rows []attackRow) error {
+	if err := at.lay("free.txt"); err != nil {
+		return err
+	}
+	script := "echo ran > free.txt\n"
+	for _, r := range rows {
+		full := filepath.Join(at.root, r.Path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(full), 0o755), os.WriteFile(full, []byte(attackText), 0o644)); err != nil {
+			return op.Fail(op.IOError, "the scratch workspace cannot be filled").Because(err)
 		}
-		return "GOT THROUGH: a program ran unasked"
+		script += "p=$(printf '%b' '" + octal(r.Path) + "'); echo bad > \"$p\"\n"
 	}
-	if _, err := at.approve(ctx, held); err != nil {
-		return "not tried: " + err.Error()
+	held := at.call(ctx, op.WorkspaceShell, map[string]any{"script": script})
+	why := ""
+	if held.Error != nil {
+		why = held.Error.Message
+	} else if _, err := at.approve(ctx, held); err != nil {
+		why = err.Error()
+	} else if b, err := os.ReadFile(filepath.Join(at.root, "free.txt")); err != nil || string(b) != "ran\n" {
+		why = "the program did not run to its end"
 	}
-	if b, err := os.ReadFile(filepath.Join(at.root, path)); err != nil || string(b) != attackText {
-		return "GOT THROUGH: the program wrote it"
+	for _, r := range rows {
+		b, err := os.ReadFile(filepath.Join(at.root, r.Path))
+		switch {
+		case err != nil || string(b) != attackText:
+			r.Ways["released command"] = "GOT THROUGH: the program wrote it"
+			at.through++
+		case why != "":
+			r.Ways["released command"] = "not tried: " + why
+		default:
+			r.Ways["released command"] = "refused: by the confinement"
+		}
 	}
-	return "refused: by the confinement"
+	return nil
 }
 
 func octal(s string) string {
