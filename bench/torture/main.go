@@ -109,6 +109,9 @@ func run(p probe, command string) string {
 	if s.get("control.txt") != "two\n" {
 		return "not tried: not even a plain edit works"
 	}
+	if text, _ := s.write("control2.txt", "new\n"); s.get("control2.txt") != "new\n" {
+		return "not tried: not even a plain write works: " + short(text)
+	}
 	return p.run(s)
 }
 

@@ -33,9 +33,18 @@ func TestTarget(t *testing.T) {
 			t.Errorf("status: %d after %v", status, time.Since(began))
 		}
 	}
+	limit := int64(16 << 20)
+	if raceEnabled {
+		limit = 64 << 20
+	}
+	var open []net.Conn // together 10,000
+	defer func() {
+		for _, c := range open {
+			c.Close()
+		}
+	}()
 	for bridge, dial := range dials {
 		t.Run("S78 5,000 silent connections on the "+bridge+", then a slow header and a long line, hold nobody up and cost no memory", func(t *testing.T) {
-			var open []net.Conn
 			refused := 0
 			for range 5000 {
 				c, err := dial()
@@ -45,13 +54,8 @@ func TestTarget(t *testing.T) {
 				}
 				open = append(open, c)
 			}
-			defer func() {
-				for _, c := range open {
-					c.Close()
-				}
-			}()
 			served(t)
-			if now := d.rss(); now > start+64<<20 {
+			if now := d.rss(); now > start+limit {
 				t.Errorf("memory grew by %d MiB", (now-start)>>20)
 			}
 			t.Logf("%d open, %d refused, memory %+d MiB", len(open), refused, (d.rss()-start)>>20)
@@ -79,13 +83,9 @@ func TestTarget(t *testing.T) {
 				t.Errorf("the long line: %q", line)
 			}
 			served(t)
-			slow.SetReadDeadline(time.Now().Add(15 * time.Second))
-			if _, err := io.ReadAll(slow); err != nil && os.IsTimeout(err) {
-				t.Error("the slow header was not given up")
-			}
 		})
 	}
-	t.Run("S73 (part), S78 (part) noise on every bridge: no effect, no crash, and each answer is a refusal", func(t *testing.T) {
+	t.Run("S73 (part), S78 (part) noise on every bridge: no effect, no crash, and without a token nothing but 401", func(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		r := rand.New(rand.NewPCG(seed, 1))
 		good := []string{`{"op":"edit_file","args":{"path":"f","old_string":"one","new_string":"two"}}`,
@@ -219,4 +219,15 @@ func TestConfinement(t *testing.T) {
 	})
 	close(stop)
 	<-stopped
+	t.Run("S11 (part) nothing half-made is left on either side", func(t *testing.T) {
+		filepath.Walk(filepath.Dir(root), func(p string, _ os.FileInfo, err error) error {
+			if p == state {
+				return filepath.SkipDir
+			}
+			if base := filepath.Base(p); err == nil && (strings.HasPrefix(base, ".") || strings.Contains(base, "tmp") || strings.HasPrefix(base, "op_")) {
+				t.Errorf("left over: %s", p)
+			}
+			return err
+		})
+	})
 }
