@@ -438,16 +438,11 @@ func (e *Engine) spot(c *call) (shellexec.Spec, error) {
 	}
 	defer n.Close()
 	hide := append([]string{e.jrn.Dir()}, e.cfg.Process.Hide...)
-<<<<<<< HEAD
 	for _, w := range []string{filepath.Join(c.ws.Root.Dir(), storeName), filepath.Join(filepath.Dir(c.ws.Root.Dir()), ".holdpoint-store-"+c.ws.Key[:12])} {
 		hide = append(hide, w)
 	}
 	return shellexec.Spec{Root: c.ws.Root.Dir(), RootDev: n.Info.Dev, RootIno: n.Info.Ino, Dir: c.ws.Root.Dir(), Hide: hide,
 		Memory: e.cfg.Process.MaxMemory, CPU: e.cfg.Process.MaxCPU, Cgroup: e.cfg.Process.Cgroup}, nil
-=======
-	hide = append(hide, filepath.Join(c.ws.Root.Dir(), storeName), filepath.Join(filepath.Dir(c.ws.Root.Dir()), ".holdpoint-store-"+c.ws.Key[:12]))
-	return shellexec.Spec{Root: c.ws.Root.Dir(), RootDev: n.Info.Dev, RootIno: n.Info.Ino, Dir: c.ws.Root.Dir(), Hide: hide}, nil
->>>>>>> 52a915b (lint findings; leaner target test)
 }
 
 var errEnough = errors.New("more names than are compared")
