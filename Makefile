@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes bench-start requirements requirements-prove fatigue bench-quick bench-reads
+.PHONY: help build run test test-mcp first-minutes bench-start requirements requirements-prove fatigue bench-quick bench-reads torture security lint
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -55,6 +55,33 @@ READS ?= /var/tmp/holdpoint-reads
 bench-reads: ## search, trees and hashing beside rg, fd, find and b3sum, as ratios (1.3 GiB in READS, kept; Debian: ripgrep fd-find b3sum)
 	mkdir -p "$(READS)"
 	$(GO) run ./bench/reads -dir "$(READS)"
+
+TORTURE_PEERS := .bench/torture
+
+$(TORTURE_PEERS)/.installed:
+	mkdir -p $(TORTURE_PEERS)
+	npm install --ignore-scripts --omit=optional --silent --no-audit --no-fund --prefix $(TORTURE_PEERS) @modelcontextprotocol/server-filesystem@2026.8.31 @wonderwhy-er/desktop-commander@0.2.52
+	touch $@
+
+ifdef SERVER
+torture: ## drive any MCP file server over stdio through hostile probes: make torture SERVER="command {ws}"; without SERVER this project beside two others
+	$(GO) run ./bench/torture "server=$(SERVER)"
+else
+torture: build $(TORTURE_PEERS)/.installed
+	$(GO) run ./bench/torture -out .bench/torture/table.md "holdpoint=$(CURDIR)/$(BIN) mcp --root {ws}" \
+		"filesystem=node $(CURDIR)/$(TORTURE_PEERS)/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js {ws}" \
+		"desktop-commander=node $(CURDIR)/$(TORTURE_PEERS)/node_modules/@wonderwhy-er/desktop-commander/dist/index.js"
+endif
+
+security: build ## the hostile cases by kind, the races tried and their escapes, the noise, and what doctor --attack finds
+	@$(GO) run ./internal/requirements | grep '^S'
+	@$(GO) test -count=1 -v -run 'TestConfinement$$|TestTarget$$' ./internal/e2e | grep -E 'attempts|seed|open,|^(ok|FAIL|---)'
+	@$(GO) test -count=1 -v -run 'TestSymlinkRace$$' ./internal/rooted | grep -E 'attempts|^(ok|FAIL)'
+	@$(BIN) doctor --attack
+
+lint: ## staticcheck, from its own module, with staticcheck.conf
+	cd lint && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	bin/staticcheck -tests=false ./...
 
 MCP_CLIENTS := .bench/mcp-clients
 

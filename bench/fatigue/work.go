@@ -114,7 +114,7 @@ func (h *hour) follow(repo string, commits []string) error {
 			if err := h.file(repo, c, f); err != nil {
 				return err
 			}
-			if p := f[len(f)-1]; strings.HasSuffix(p, ".go") && dirs[path.Dir(p)] == false {
+			if p := f[len(f)-1]; strings.HasSuffix(p, ".go") && !dirs[path.Dir(p)] {
 				dirs[path.Dir(p)] = true
 				if err := h.test(path.Dir(p)); err != nil {
 					return err

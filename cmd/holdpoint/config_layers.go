@@ -72,14 +72,20 @@ func readConfigFile(flag string, env func(string) string) (file fileConfig, path
 
 // read reads one file strictly; nil where there is none and none was named.
 func (l layer) read() (map[string]any, error) {
-	data, err := os.ReadFile(l.path)
+	info, err := os.Stat(l.path)
 	if errors.Is(err, fs.ErrNotExist) && !l.named {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, op.Fail(op.BadRequest, "the configuration "+l.path+" cannot be read").Because(err)
 	}
-	info, err := os.Stat(l.path)
+	if info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
+		return nil, op.Fail(op.StateUnsafe, "the configuration "+l.path+" is no file; reading it would wait for somebody")
+	}
+	if owner, err := ownerOf(info); err == nil && owner != 0 && owner != os.Geteuid() {
+		return nil, op.Fail(op.StateUnsafe, fmt.Sprintf("the configuration %s belongs to user %d, who is neither root nor the daemon's user", l.path, owner)).Do("chown it; it says what runs without asking")
+	}
+	data, err := os.ReadFile(l.path)
 	if err != nil {
 		return nil, op.Fail(op.BadRequest, "the configuration "+l.path+" cannot be read").Because(err)
 	}

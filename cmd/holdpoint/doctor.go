@@ -23,8 +23,15 @@ type probe struct {
 
 func doctorCommand(a *app) *cobra.Command {
 	var root string
+	var attack bool
 	c := &cobra.Command{Use: "doctor", Short: "Say what this machine offers, each row probed", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), root) }}
+		RunE: func(c *cobra.Command, _ []string) error {
+			if attack {
+				return a.doctorAttack(c.Context())
+			}
+			return a.doctor(c.Context(), root)
+		}}
+	c.Flags().BoolVar(&attack, "attack", false, "try each protected pattern in a scratch workspace, in every way; ends with 1 when anything got through")
 	c.Flags().StringVar(&root, "root", ".", "the workspace whose filesystem is probed; nothing in it is changed")
 	c.AddCommand(doctorTryCommand(a))
 	return c

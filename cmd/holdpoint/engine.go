@@ -79,6 +79,7 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 		s.warn("trusted automation: " + t.State + " " + t.Error)
 	})
 	if err != nil {
+		s.warn("the trusted-automation policy is " + policy)
 		o.close()
 		return nil, err
 	}
@@ -86,8 +87,8 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 	host, _ := os.Hostname()
 	cfg.Version, cfg.Host, cfg.MachineID, cfg.User = s.version, host, machineID(), userName()
 	cfg.Excludes = globalExcludes(s.env)
-	cfg.ReviewAuth, cfg.ReviewURL, cfg.AllowYolo = s.reviewAuth, s.reviewURL, s.yolo
-	cfg.Getenv = s.env
+	cfg.ReviewAuth, cfg.ReviewURL, cfg.AllowYolo, cfg.AsRoot = s.reviewAuth, s.reviewURL, s.yolo, os.Geteuid() == 0
+	cfg.Getenv, cfg.Socket = s.env, s.socket
 	o.engine = flow.New(cfg, o.journal, o.log, o.trust)
 	go o.housekeeping(ctx)
 	return o, nil

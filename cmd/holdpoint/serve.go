@@ -257,7 +257,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 		ctx = idle
 	}
 	for i, srv := range servers {
-		srv.ConnState = there.state
+		srv.ConnState = new(crowd).state(there.state)
 		go func() {
 			if srv.TLSConfig != nil {
 				ended <- srv.ServeTLS(listeners[i], "", "")

@@ -716,8 +716,8 @@ func TestBodies(t *testing.T) {
 			t.Errorf("status took %v", time.Since(start))
 		}
 		// A header that does not come to an end is given up after a while.
-		idle[0].SetReadDeadline(time.Now().Add(15 * time.Second))
-		if _, err := idle[0].Read(make([]byte, 1)); err != io.EOF {
+		idle[299].SetReadDeadline(time.Now().Add(15 * time.Second))
+		if _, err := idle[299].Read(make([]byte, 1)); err != io.EOF {
 			if _, timeout := err.(net.Error); timeout {
 				t.Errorf("the idle connection was not closed: %v", err)
 			}

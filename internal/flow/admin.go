@@ -213,6 +213,9 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	if e.cfg.ReviewAuth == "token" {
 		s.Warnings = append(s.Warnings, op.Warning{Code: "review_auth_token", Message: "programs of the same user can approve: an operator token lies on disk"})
 	}
+	if e.cfg.AsRoot {
+		s.Warnings = append(s.Warnings, op.Warning{Code: "running_as_root", Message: "the daemon runs as root: files keep their owners, but no file mode stops it"})
+	}
 	if e.cfg.Process.ApprovalDisabled {
 		s.Warnings = append(s.Warnings, op.Warning{Code: string(op.ReasonProcessDisabled), Message: "programs run without asking anybody: the operator switched their approval off for this whole deployment"})
 	}

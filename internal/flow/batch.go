@@ -105,9 +105,7 @@ func (b *batch) item(ctx context.Context, item op.Item) error {
 	for _, pl := range plan.Places {
 		b.merge(preflight.Place(ctx, b.c.ws, pl.Path, pl.Dir, pl.Head), nil)
 	}
-	for _, part := range fileops.DestructiveParts(item.Op, item.Parsed()) {
-		b.plan.DestructiveParts = append(b.plan.DestructiveParts, part)
-	}
+	b.plan.DestructiveParts = append(b.plan.DestructiveParts, fileops.DestructiveParts(item.Op, item.Parsed())...)
 	b.secrets(scene, plan)
 	b.plan.Change(item.Op, plan)
 	return nil

@@ -34,6 +34,8 @@ type Config struct {
 	MaxWaiting int
 	ReviewURL  func(op.ID) string
 	ReviewAuth string              // passphrase or token
+	AsRoot     bool                // said in status
+	Socket     string              // where the daemon is asked; no root may hold it
 	Store      string              // "" or "in-root"
 	Getenv     func(string) string // the daemon's environment; empty when nil
 	AllowYolo  bool                // the operator's leave, given at start-up

@@ -127,8 +127,12 @@ func added(t op.Target, p *fileops.Plan) []byte {
 	return p.NewContent
 }
 
-// hidden reports characters that do not show, other than line ends and tabs.
+// hidden reports characters that do not show, other than line ends and tabs. A carriage
+// return that ends no line is one: a terminal goes back on it, and git believes it.
 func hidden(s string) bool {
+	if strings.Count(s, "\r") > strings.Count(s, "\r\n") {
+		return true
+	}
 	return strings.IndexFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && r != '\r' && op.Invisible(r) }) >= 0
 }
 

@@ -115,6 +115,14 @@ func (e *Engine) admit(w *Workspace, spec RootSpec) error {
 			return op.Fail(op.BadRequest, "this root holds the daemon's own state (root_contains_state)").In("root").Do("put the state elsewhere with --state, or say --allow-broad-root")
 		}
 	}
+	if at := e.cfg.Socket; at != "" && !strings.HasPrefix(at, state+"/") && w.Root.Holds(filepath.Dir(at)) {
+		if rel, err := filepath.Rel(dir, at); err == nil {
+			w.Root.Hide(op.Path(filepath.ToSlash(rel)))
+		}
+		if !spec.AllowBroad {
+			return op.Fail(op.BadRequest, "this root holds the daemon's own socket (root_contains_state)").In("root").Do("put the socket elsewhere with --socket, or say --allow-broad-root")
+		}
+	}
 	if !spec.AllowBroad && (dir == "/" || spec.Home != "" && w.Root.Holds(spec.Home)) {
 		return op.Fail(op.BadRequest, dir+" is very broad for a workspace").In("root").Do("name a project directory, or say --allow-broad-root")
 	}

@@ -125,7 +125,7 @@ func (c *copies) open(f Features) error {
 		return err
 	}
 	c.near = newStore(fd, c.root.in)
-	c.near.features = f
+	c.near.features, c.near.top = f, c.root.self
 	if c.near.self, _, err = lookAt(fd, ""); err != nil {
 		return err
 	}

@@ -36,7 +36,11 @@ func (h *Held) makeDir(a *act) error {
 }
 
 func makeDirAt(at place, mode uint32, exact bool) error {
-	if err := retry(func() error { return unix.Mkdirat(at.dir, at.name, mode) }); err != nil || !exact {
+	if err := retry(func() error { return unix.Mkdirat(at.dir, at.name, mode) }); err != nil {
+		return err
+	}
+	above, _, err := lookAt(at.dir, "")
+	if err != nil || !exact && (unix.Geteuid() != 0 || above.UID == 0) {
 		return err
 	}
 	fd, err := unix.Openat(at.dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -44,6 +48,9 @@ func makeDirAt(at place, mode uint32, exact bool) error {
 		return err
 	}
 	defer closeFD(fd)
+	if err := ownAsDir(fd, above); err != nil || !exact {
+		return err
+	}
 	return unix.Fchmod(fd, mode)
 }
 

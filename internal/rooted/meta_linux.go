@@ -70,6 +70,20 @@ func carryAll(fd, src int, want Info, p op.Path) error {
 	return nil
 }
 
+// ownAsDir gives what root makes to the owner of the directory it is made in: a user
+// whose workspace a daemon of root serves can go on using it. Where ids cannot be given
+// away it stays root's.
+func ownAsDir(fd int, dir Info) error {
+	if unix.Geteuid() != 0 || dir.UID == 0 {
+		return nil
+	}
+	err := unix.Fchown(fd, int(dir.UID), int(dir.GID))
+	if err == unix.EPERM || err == unix.EINVAL {
+		return nil
+	}
+	return err
+}
+
 // own sets owner and group where they differ.
 func own(fd int, want Info) error {
 	got, _, err := lookAt(fd, "")
@@ -159,6 +173,9 @@ func carryFlags(fd, src int) bool {
 // asCreated makes the new file what a plain create in dir would have made of it: the
 // directory's group where it is setgid, and its default ACL.
 func asCreated(fd int, dir *Node, perm uint32) error {
+	if err := ownAsDir(fd, dir.Info); err != nil {
+		return fail(err, dir.Path)
+	}
 	if dir.Info.Mode&unix.S_ISGID != 0 {
 		got, _, err := lookAt(fd, "")
 		if err != nil {

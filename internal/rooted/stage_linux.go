@@ -64,6 +64,11 @@ func (s *Store) stage(slot string, m Meta, fill func(fd int) (op.Digest, int64, 
 	if err != nil {
 		return out, err
 	}
+	if m.Like == nil && m.Dir == nil {
+		if err = ownAsDir(fd, s.top); err != nil {
+			return out, err
+		}
+	}
 	if err = dress(fd, m, perm); err != nil {
 		return out, err
 	}

@@ -19,6 +19,7 @@ type Store struct {
 	fd       int
 	in       opener
 	self     Info
+	top      Info // of the root: a new file below new directories is its owner's
 	features Features
 	copies   *copies // of a store of copies; else nil
 
@@ -43,6 +44,7 @@ func OpenStore(dir string, root *Root) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(fd, root.in)
+	s.top = root.self
 	if err = s.check(root); err == nil {
 		s.features, err = s.probe()
 	}
