@@ -11,6 +11,7 @@ type routeDoc struct {
 	kind  string // of an answer that is no JSON
 	reply bool   // it answers like a call
 	both  bool   // a failure has the shape of the answer
+	row   bool   // a conflict comes with the row
 }
 
 var (
@@ -41,8 +42,8 @@ var routeDocs = map[string]routeDoc{
 	"GET /v1/approvals/{id}":         {role: "any", does: "Shows a card, and waits for its end.", query: "wait", fails: absent},
 	"GET /v1/approvals/{id}/diff":    {role: "any", does: "Gives a card's change with all the lines around it.", fails: []int{404, 409, 413, 422}},
 	"GET /v1/approvals/{id}/reach":   {role: "reviewer", does: "Tells what remembering an answer would cover.", fails: []int{404, 422}},
-	"POST /v1/approvals/{id}/answer": {role: "any", does: "Approves or rejects what was shown. Reviewers only; who else tries is on record.", body: "answer!:enum=approve|reject remember:bool note shown_digest", fails: changes},
-	"POST /v1/approvals/{id}/cancel": {role: "any", does: "Withdraws a card, or an approval that has not started.", fails: changes},
+	"POST /v1/approvals/{id}/answer": {role: "any", does: "Approves or rejects what was shown. Reviewers only; who else tries is on record.", body: "answer!:enum=approve|reject remember:bool note shown_digest", fails: changes, row: true},
+	"POST /v1/approvals/{id}/cancel": {role: "any", does: "Withdraws a card, or an approval that has not started.", fails: changes, row: true},
 
 	"GET /v1/operations":           {role: "any", does: "The log, newest first.", query: "root agent session path state limit:int since next:int"},
 	"GET /v1/operations/{id}":      {role: "any", does: "One operation, with effects and diff.", fails: absent},

@@ -92,6 +92,7 @@ func Helper() int {
 type helper struct {
 	order
 	levels []Level
+	top    unix.Stat_t // the root, as it shows in here
 }
 
 func (h *helper) level(name string, err error) {

@@ -46,6 +46,10 @@ func (h *helper) holdNames() error {
 	if len(h.Names) == 0 && !h.Probe {
 		return nil
 	}
+	// As it shows from here: of a view of the root the numbers are others than the root's.
+	if err := unix.Stat(h.Root, &h.top); err != nil {
+		return err
+	}
 	code := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}} // the number
 	ask := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF}
 	let := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}
@@ -128,7 +132,7 @@ func (h *helper) leadsToHeld(dir, name string, follows bool) bool {
 		parent, last := full[:cut+1], full[cut+1:]
 		if h.holds(last) {
 			var st unix.Stat_t
-			if unix.Stat(parent, &st) == nil && st.Dev == h.RootDev && st.Ino == h.RootIno {
+			if unix.Stat(parent, &st) == nil && st.Dev == h.top.Dev && st.Ino == h.top.Ino {
 				return unix.Lstat(full, &st) != nil // what is there is held by its mount
 			}
 		}

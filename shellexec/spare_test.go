@@ -47,6 +47,9 @@ func TestSpare(t *testing.T) {
 		spares.mu.Lock()
 		for _, one := range spares.kept {
 			one.cmd.Process.Kill()
+			for stateOf(one.cmd.Process.Pid) != 'Z' {
+				time.Sleep(time.Millisecond)
+			}
 		}
 		spares.mu.Unlock()
 		s := shell(t, "echo on")

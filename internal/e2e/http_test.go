@@ -502,6 +502,12 @@ func TestLoopback(t *testing.T) {
 			if status != c.status || code(r) != c.code {
 				t.Fatalf("got %d %v, want %d %s", status, r, c.status, c.code)
 			}
+			if c.status == 401 { // that somebody was turned away is on record, and nothing else
+				list := d.records()
+				if n++; len(list) != n || text(list[n-1], "kind") != "access" {
+					t.Fatalf("the record is not that of a refusal: %v", list[len(list)-1])
+				}
+			}
 			if len(d.cards("")) != 0 || digest(t, d.Root) != before || len(d.records()) != n {
 				t.Fatal("it was heard all the same")
 			}

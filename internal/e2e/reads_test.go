@@ -165,7 +165,6 @@ func raw(t *testing.T, wire string) string {
 // tracked but ignored name counts as ignored (no index is read); order is by names, a
 // directory before what it holds.
 func TestListings(t *testing.T) {
-	t.Parallel()
 	installed(t, "git", "find", "fdfind", "rg")
 	d := startAtHome(t, "[core]\n\texcludesFile = ~/ignored\n")
 	dirs := corpora(t, d.Root)
@@ -387,7 +386,6 @@ func ourHits(t *testing.T, d *daemon, dir string, args M) []string {
 // a NUL in its first 8,000 bytes, ripgrep's by one anywhere; Latin-1 bytes never match a
 // character of a pattern.
 func TestSearches(t *testing.T) {
-	t.Parallel()
 	installed(t, "git", "rg")
 	d := startAtHome(t, "")
 	dirs := corpora(t, d.Root)

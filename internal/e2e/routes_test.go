@@ -227,7 +227,7 @@ var agentCommands = map[string]string{
 	"audit tail": "refused", "audit head": "refused", "audit verify": "refused", "mode set": "refused deny --agent owner-canary", "mode show": "refused",
 	"rules list": "refused", "rules grant": "refused --scope project --agent owner-canary --root ws", "rules revoke": "refused RULE",
 	"profile list": "refused", "profile show": "refused hidden", "profile set": "refused x", "profile remove": "refused hidden", "profile use": "refused hidden --agent stranger",
-	"token create": "refused --role operator --name x", "token list": "refused", "token revoke": "refused tk_none", "root add": "refused /tmp", "root remove": "refused ws",
+	"token create": "refused --role operator --name x", "pair": "refused", "token list": "refused", "token revoke": "refused tk_none", "root add": "refused /tmp", "root remove": "refused ws",
 	"review approve": "refused HELD", "review reject": "refused HELD", "review show": "refused HELD", "review list": "own", "forget": "refused OP", "verify": "refused", "replay": "refused",
 	"export": "refused OP DIR", "show": "refused OP", "undo": "refused OP", "log": "own", "status": "own", "root list": "own", "diff": "own",
 }

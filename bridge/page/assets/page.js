@@ -530,7 +530,7 @@
   $('login').hidden = false;
   const code = /^#\/pair\/([0-9A-Z]{8})$/.exec(location.hash);
   if (code) {
-    history.replaceState(null, '', location.pathname);
+    window.history.replaceState(null, '', location.pathname);
     pair(code[1]);
     $('login-form').querySelector('button').focus();
   } else $('passphrase').focus();
