@@ -107,7 +107,7 @@ var table = []Spec{
 	{FileInfo, Read, T1, "allow_read", allowRead, args[InfoArgs](), true, "", "File facts", "Tells whether a path exists and what stands there."},
 	{DiffFile, Read, T1, "allow_read", allowRead, args[DiffArgs](), true, "", "Compare", "Compares a file with another or with given text."},
 	{ValidateFile, Read, T1, "allow_read", allowRead, args[ValidateArgs](), true, "", "Validate a file", "Checks the syntax of a document."},
-	{GitStatus, Read, T1, "allow_read", allowRead, nil, false, "", "Git status", "Shows what changed since the last commit."},
+	{GitStatus, Read, T1, "allow_read", allowRead, args[GitStatusArgs](), true, "", "Git status", "Shows what changed since the last commit."},
 	{GitDiff, Read, T1, "allow_read", allowRead, nil, false, "", "Git diff", "Shows changes against the index or a commit."},
 	{GitLog, Read, T1, "allow_read", allowRead, nil, false, "", "Git log", "Lists commits."},
 	{GitShow, Read, T1, "allow_read", allowRead, nil, false, "", "Git show", "Shows one commit."},
