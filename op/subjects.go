@@ -25,6 +25,8 @@ func Subjects(args any) []Subject {
 		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
 	case *GitStatusArgs:
 		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *GitDiffArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
 	case *DetectArgs:
 		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
 	case *PreviewArgs:

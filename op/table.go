@@ -108,7 +108,7 @@ var table = []Spec{
 	{DiffFile, Read, T1, "allow_read", allowRead, args[DiffArgs](), true, "", "Compare", "Compares a file with another or with given text."},
 	{ValidateFile, Read, T1, "allow_read", allowRead, args[ValidateArgs](), true, "", "Validate a file", "Checks the syntax of a document."},
 	{GitStatus, Read, T1, "allow_read", allowRead, args[GitStatusArgs](), true, "", "Git status", "Shows what changed since the last commit."},
-	{GitDiff, Read, T1, "allow_read", allowRead, nil, false, "", "Git diff", "Shows changes against the index or a commit."},
+	{GitDiff, Read, T1, "allow_read", allowRead, args[GitDiffArgs](), true, "", "Git diff", "Shows changes against the index or a commit."},
 	{GitLog, Read, T1, "allow_read", allowRead, nil, false, "", "Git log", "Lists commits."},
 	{GitShow, Read, T1, "allow_read", allowRead, nil, false, "", "Git show", "Shows one commit."},
 	{GitBlame, Read, T1, "allow_read", allowRead, nil, false, "", "Git blame", "Shows who last changed each line."},

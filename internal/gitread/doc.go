@@ -41,7 +41,7 @@ type Options struct {
 // Knows tells whether arguments are of an operation that Read answers.
 func Knows(args any) bool {
 	switch args.(type) {
-	case *op.GitStatusArgs:
+	case *op.GitStatusArgs, *op.GitDiffArgs:
 		return true
 	}
 	return false
@@ -58,6 +58,8 @@ func Read(ctx context.Context, o Options, args any) (result map[string]any, err 
 	switch a := args.(type) {
 	case *op.GitStatusArgs:
 		return status(ctx, o, a)
+	case *op.GitDiffArgs:
+		return diff(ctx, o, a)
 	}
 	return nil, op.Fail(op.NotAvailable, "this operation is not built yet")
 }

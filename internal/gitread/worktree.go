@@ -365,54 +365,64 @@ func (w *worktree) submodule(ctx context.Context, f rooted.Found, e entry) error
 	if err != nil {
 		return err
 	}
-	dirty, decided := false, true
-	if at == e.hash {
-		if dirty, decided, err = sub.dirty(ctx); err != nil {
-			return err
-		}
+	d, err := sub.dirty(ctx)
+	if err != nil {
+		return err
 	}
 	switch {
-	case at != e.hash || dirty:
-		w.changes = append(w.changes, change{path: e.path, old: old, new: side{hash: at, mode: filemode.Submodule}})
-	case !decided:
+	case at != e.hash || d.tracked || d.untracked:
+		w.changes = append(w.changes, change{path: e.path, old: old, new: side{hash: at, mode: filemode.Submodule, live: d.tracked}})
+	case d.undecided:
 		w.undecided = append(w.undecided, e.path)
 	}
 	return nil
 }
 
-// dirty tells whether anything in a work tree differs from its commit.
-func (r *repo) dirty(ctx context.Context) (dirty, decided bool, err error) {
+// dirt is how a work tree differs from its commit.
+type dirt struct{ tracked, untracked, undecided bool }
+
+func (r *repo) dirty(ctx context.Context) (d dirt, err error) {
 	x, err := r.readIndex(ctx)
 	if err != nil {
-		return false, false, err
+		return d, err
 	}
 	staged, err := r.staged(ctx, x, nil)
 	if err != nil {
-		return false, false, err
+		return d, err
 	}
 	w, err := r.scan(ctx, x, nil, "normal")
 	if err != nil {
-		return false, false, err
+		return d, err
 	}
-	return len(staged)+len(w.changes)+len(w.unmerged)+len(w.others) > 0, len(w.undecided) == 0, nil
+	return dirt{len(staged)+len(w.changes)+len(w.unmerged) > 0, len(w.others) > 0, len(w.undecided) > 0}, nil
+}
+
+// headTree is the tree of the commit at HEAD; the empty one before the first.
+func (r *repo) headTree() (plumbing.Hash, error) {
+	_, at, err := r.head()
+	if err != nil || at.IsZero() {
+		return emptyTree, err
+	}
+	c, err := r.store.commit(at)
+	if err != nil {
+		return at, err
+	}
+	return c.TreeHash, nil
 }
 
 // staged compares the commit at HEAD with the index.
 func (r *repo) staged(ctx context.Context, x *index, specs pathspecs) ([]change, error) {
-	_, at, err := r.head()
+	tree, err := r.headTree()
 	if err != nil {
 		return nil, err
 	}
-	tree := emptyTree
-	if !at.IsZero() {
-		c, err := r.store.commit(at)
-		if err != nil {
-			return nil, err
-		}
-		tree = c.TreeHash
-	}
+	return r.against(x, tree, specs)
+}
+
+// against compares a tree with the index.
+func (r *repo) against(x *index, tree plumbing.Hash, specs pathspecs) ([]change, error) {
 	c := &compare{r: r, specs: specs}
-	err = c.tree(x, tree, "", x.entries)
+	err := c.tree(x, tree, "", x.entries)
 	return sorted(c.out), err
 }
 
