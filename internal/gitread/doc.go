@@ -41,7 +41,7 @@ type Options struct {
 // Knows tells whether arguments are of an operation that Read answers.
 func Knows(args any) bool {
 	switch args.(type) {
-	case *op.GitStatusArgs, *op.GitDiffArgs:
+	case *op.GitStatusArgs, *op.GitDiffArgs, *op.GitLogArgs, *op.GitShowArgs, *op.GitBlameArgs:
 		return true
 	}
 	return false
@@ -60,6 +60,10 @@ func Read(ctx context.Context, o Options, args any) (result map[string]any, err 
 		return status(ctx, o, a)
 	case *op.GitDiffArgs:
 		return diff(ctx, o, a)
+	case *op.GitLogArgs:
+		return log(ctx, o, a)
+	case *op.GitShowArgs:
+		return show(ctx, o, a)
 	}
 	return nil, op.Fail(op.NotAvailable, "this operation is not built yet")
 }

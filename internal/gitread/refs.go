@@ -36,7 +36,7 @@ func (r *repo) head() (branch string, at plumbing.Hash, err error) {
 
 var (
 	suffixes = regexp.MustCompile(`(?:[~^][0-9]*|\^\{(?:commit|tree|blob|)\})+$`)
-	suffix   = regexp.MustCompile(`^(?:([~^])([0-9]*)|\^\{(commit|tree|blob|)\})`)
+	suffix   = regexp.MustCompile(`^(?:\^\{(commit|tree|blob|)\}|([~^])([0-9]*))`)
 	hexName  = regexp.MustCompile(`^[0-9a-f]{4,40}$`)
 )
 
@@ -138,13 +138,13 @@ func (r *repo) shortened(base string) (plumbing.Hash, error) {
 
 // step follows one suffix.
 func (r *repo) step(at plumbing.Hash, m []string) (plumbing.Hash, error) {
-	if m[1] == "" {
-		return r.peel(at, m[3])
+	if m[2] == "" {
+		return r.peel(at, m[1])
 	}
 	n := 1
-	if m[2] != "" {
+	if m[3] != "" {
 		var err error
-		if n, err = strconv.Atoi(m[2]); err != nil {
+		if n, err = strconv.Atoi(m[3]); err != nil {
 			return plumbing.ZeroHash, nil
 		}
 	}
@@ -153,7 +153,7 @@ func (r *repo) step(at plumbing.Hash, m []string) (plumbing.Hash, error) {
 		return at, err
 	}
 	parent := n - 1
-	if m[1] == "~" {
+	if m[2] == "~" {
 		parent = 0
 	} else {
 		n = 1
