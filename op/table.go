@@ -111,7 +111,7 @@ var table = []Spec{
 	{GitDiff, Read, T1, "allow_read", allowRead, args[GitDiffArgs](), true, "", "Git diff", "Shows changes against the index or a commit."},
 	{GitLog, Read, T1, "allow_read", allowRead, args[GitLogArgs](), true, "", "Git log", "Lists commits."},
 	{GitShow, Read, T1, "allow_read", allowRead, args[GitShowArgs](), true, "", "Git show", "Shows one commit."},
-	{GitBlame, Read, T1, "allow_read", allowRead, nil, false, "", "Git blame", "Shows who last changed each line."},
+	{GitBlame, Read, T1, "allow_read", allowRead, args[GitBlameArgs](), true, "", "Git blame", "Shows who last changed each line."},
 	{PreviewMarkdown, Read, T1, "allow_read", allowRead, args[PreviewArgs](), true, "", "Preview Markdown", "Renders a Markdown file."},
 	{DetectTests, Read, T1, "allow_read", allowRead, args[DetectArgs](), true, "", "Detect tests", "Finds out how the project runs its tests."},
 	{ListBackups, Read, T1, "allow_read", allowRead, args[BackupsArgs](), true, "", "List backups", "Lists the snapshots of a file."},

@@ -64,6 +64,8 @@ func Read(ctx context.Context, o Options, args any) (result map[string]any, err 
 		return log(ctx, o, a)
 	case *op.GitShowArgs:
 		return show(ctx, o, a)
+	case *op.GitBlameArgs:
+		return blame(ctx, o, a)
 	}
 	return nil, op.Fail(op.NotAvailable, "this operation is not built yet")
 }
