@@ -18,6 +18,7 @@ type entry struct {
 	mode         filemode.FileMode
 	stage        int
 	skip         bool // not in the work tree on purpose
+	trusted      bool // to be taken as unchanged, whatever the file holds
 	intent       bool // to be added, without content yet
 	ctime, mtime [2]uint32
 	ino, size    uint32
@@ -90,6 +91,11 @@ func (x *index) parse(raw []byte) error {
 		}
 		at += size
 	}
+	for _, e := range x.entries {
+		if e.path == "" {
+			return bad()
+		}
+	}
 	return nil
 }
 
@@ -104,7 +110,7 @@ func readEntry(b []byte, at int, version uint32, before []byte) (e entry, next i
 	e.ino, e.mode, e.uid, e.gid, e.size = word(20), filemode.FileMode(word(24)), word(28), word(32), word(36)
 	copy(e.hash[:], b[at+40:])
 	flags := binary.BigEndian.Uint16(b[at+60:])
-	e.stage = int(flags >> 12 & 3)
+	e.stage, e.trusted = int(flags>>12&3), flags&0x8000 != 0
 	at += 62
 	if flags&0x4000 != 0 {
 		if at+2 > len(b) {
@@ -141,7 +147,7 @@ func readEntry(b []byte, at int, version uint32, before []byte) (e entry, next i
 	if at += end + 1; version < 4 {
 		at = begin + (at-begin+7)/8*8
 	}
-	return e, at, name, at <= len(b) && e.path != ""
+	return e, at, name, at <= len(b)
 }
 
 // readTrees reads which directories are known to be which trees; what cannot be read is

@@ -171,7 +171,7 @@ func (w *worktree) gone(list []entry) {
 	for i := range list {
 		e := &list[i]
 		switch {
-		case !w.wants(e.path) || e.skip:
+		case !w.wants(e.path) || e.skip || e.trusted:
 		case e.stage != 0:
 			w.conflict(list, e.path)
 		default:
@@ -200,6 +200,9 @@ func (w *worktree) file(ctx context.Context, d *rooted.Dir, f rooted.Found, at s
 	e := list[0]
 	if e.stage != 0 {
 		w.conflict(list, at)
+		return nil
+	}
+	if e.trusted {
 		return nil
 	}
 	if e.mode == filemode.Submodule {
