@@ -44,7 +44,7 @@ func newWork(t *testing.T) *work {
 	return w
 }
 
-func openRoot(t *testing.T, dir string) *rooted.Root {
+func openRoot(t testing.TB, dir string) *rooted.Root {
 	t.Helper()
 	root, err := rooted.Open(dir, rooted.Options{})
 	if err != nil {
