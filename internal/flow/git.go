@@ -4,6 +4,7 @@ import (
 	"holdpoint/fileops"
 	"holdpoint/internal/gitread"
 	"holdpoint/internal/rooted"
+	"holdpoint/op"
 	"holdpoint/protected"
 )
 
@@ -22,7 +23,11 @@ func (e *Engine) gitOptions(c *call, s fileops.Scene) (gitread.Options, bool) {
 			others = append(others, w.Root)
 		}
 	}
-	return gitread.Options{Root: c.ws.Root, Path: s.Targets[0].Path, Others: others, Globals: c.ws.excludes, Rules: gitRules{}}, true
+	at := op.Path(".")
+	if len(s.Targets) > 0 {
+		at = s.Targets[0].Path
+	}
+	return gitread.Options{Root: c.ws.Root, Path: at, Others: others, Globals: c.ws.excludes, Rules: gitRules{}}, true
 }
 
 // gitRules shows a protected.Scope to gitread.

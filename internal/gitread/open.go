@@ -194,9 +194,9 @@ func (r *repo) readConfig(ctx context.Context, at place) error {
 
 // openObjects opens the object store with those that it borrows from.
 func (r *repo) openObjects(ctx context.Context) (*objects, error) {
-	var main gitFS = gitFS{ctx, r.git}
+	main := gitFS{ctx, r.git}
 	s := &objects{ctx: ctx}
-	options := filesystem.Options{KeepDescriptors: true, ExclusiveAccess: false}
+	options := filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: maxObject}
 	c := cache.NewObjectLRU(64 * cache.MiByte)
 	if r.git == r.common {
 		s.Storage = filesystem.NewStorageWithOptions(main, c, options)
