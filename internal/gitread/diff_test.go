@@ -81,50 +81,43 @@ func merged(s string) string {
 	return strings.Join(keep, "\n")
 }
 
-func TestDiffEqualsGit(t *testing.T) {
-	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWork(t)
-			k.make(w)
-			for _, top := range tops(k.name) {
-				base := []string{"-C", top, "diff", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv"}
-				has := func(rev string) bool {
-					_, err := w.try("-C", top, "rev-parse", "-q", "--verify", rev)
-					return err == nil
-				}
-				cases := []struct {
-					name string
-					args op.GitDiffArgs
-					git  []string
-				}{
-					{"files", op.GitDiffArgs{}, nil},
-					{"staged", op.GitDiffArgs{Staged: true}, []string{"--cached"}},
-				}
-				if has("HEAD") {
-					cases = append(cases, struct {
-						name string
-						args op.GitDiffArgs
-						git  []string
-					}{"HEAD", op.GitDiffArgs{From: "HEAD"}, []string{"HEAD"}})
-				}
-				for i := 1; has(fmt.Sprintf("HEAD~%d", i)) && i < 6; i++ {
-					from := fmt.Sprintf("HEAD~%d", i)
-					cases = append(cases, struct {
-						name string
-						args op.GitDiffArgs
-						git  []string
-					}{from, op.GitDiffArgs{From: from, To: "HEAD", ContextLines: ptr(int64(i))}, []string{fmt.Sprintf("-U%d", i), from, "HEAD"}})
-				}
-				for _, c := range cases {
-					if k.name == "conflicts" && c.name == "HEAD" {
-						continue // git shows the file of an unmerged path here; listed as unmerged instead
-					}
-					c.args.MaxBytes = ptr(int64(1 << 20))
-					sameDiff(t, top+" "+c.name, w.must(&c.args, top), merged(w.git(append(base, c.git...)...)))
-				}
+func diffEqualsGit(t *testing.T, w *work, kind string) {
+	for _, top := range tops(kind) {
+		base := []string{"-C", top, "diff", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv"}
+		has := func(rev string) bool {
+			_, err := w.try("-C", top, "rev-parse", "-q", "--verify", rev)
+			return err == nil
+		}
+		cases := []struct {
+			name string
+			args op.GitDiffArgs
+			git  []string
+		}{
+			{"files", op.GitDiffArgs{}, nil},
+			{"staged", op.GitDiffArgs{Staged: true}, []string{"--cached"}},
+		}
+		if has("HEAD") {
+			cases = append(cases, struct {
+				name string
+				args op.GitDiffArgs
+				git  []string
+			}{"HEAD", op.GitDiffArgs{From: "HEAD"}, []string{"HEAD"}})
+		}
+		for i := 1; has(fmt.Sprintf("HEAD~%d", i)) && i < 6; i++ {
+			from := fmt.Sprintf("HEAD~%d", i)
+			cases = append(cases, struct {
+				name string
+				args op.GitDiffArgs
+				git  []string
+			}{from, op.GitDiffArgs{From: from, To: "HEAD", ContextLines: ptr(int64(i))}, []string{fmt.Sprintf("-U%d", i), from, "HEAD"}})
+		}
+		for _, c := range cases {
+			if kind == "conflicts" && c.name == "HEAD" {
+				continue // git shows the file of an unmerged path here; listed as unmerged instead
 			}
-		})
+			c.args.MaxBytes = ptr(int64(1 << 20))
+			sameDiff(t, top+" "+c.name, w.must(&c.args, top), merged(w.git(append(base, c.git...)...)))
+		}
 	}
 }
 

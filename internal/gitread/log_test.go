@@ -52,54 +52,47 @@ func (w *work) pages(a op.GitLogArgs, top string) (out []string) {
 	}
 }
 
-func TestLogAndShowEqualGit(t *testing.T) {
-	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWork(t)
-			k.make(w)
-			for _, top := range tops(k.name) {
-				if _, err := w.try("-C", top, "rev-parse", "-q", "--verify", "HEAD"); err != nil {
-					if got := w.pages(op.GitLogArgs{}, top); len(got) != 0 {
-						t.Errorf("commits in an empty repository: %q", got)
-					}
-					continue
+func logAndShowEqualGit(t *testing.T, w *work, kind string) {
+	for _, top := range tops(kind) {
+		if _, err := w.try("-C", top, "rev-parse", "-q", "--verify", "HEAD"); err != nil {
+			if got := w.pages(op.GitLogArgs{}, top); len(got) != 0 {
+				t.Errorf("commits in an empty repository: %q", got)
+			}
+			continue
+		}
+		revs := []string{"HEAD"}
+		for _, r := range []string{"main", "side", "v1"} {
+			if _, err := w.try("-C", top, "rev-parse", "-q", "--verify", r); err == nil {
+				revs = append(revs, r)
+			}
+		}
+		for _, rev := range revs {
+			for _, spec := range []string{"", "src", "docs/a.md", "*.txt", ":!src", "side.txt"} {
+				args := op.GitLogArgs{Rev: rev, PageSize: ptr(int64(2))}
+				git := []string{"-C", top, "log", format, rev}
+				if spec != "" {
+					args.Paths = []string{rooted1(top, spec)}
+					git = append(git, "--", spec)
 				}
-				revs := []string{"HEAD"}
-				for _, r := range []string{"main", "side", "v1"} {
-					if _, err := w.try("-C", top, "rev-parse", "-q", "--verify", r); err == nil {
-						revs = append(revs, r)
-					}
-				}
-				for _, rev := range revs {
-					for _, spec := range []string{"", "src", "docs/a.md", "*.txt", ":!src", "side.txt"} {
-						args := op.GitLogArgs{Rev: rev, PageSize: ptr(int64(2))}
-						git := []string{"-C", top, "log", format, rev}
-						if spec != "" {
-							args.Paths = []string{rooted1(top, spec)}
-							git = append(git, "--", spec)
-						}
-						got, want := w.pages(args, top), fromGit(w.git(git...))
-						if !slices.Equal(got, want) {
-							t.Errorf("log %s %s\ngot  %q\nwant %q", rev, spec, got, want)
-						}
-					}
-				}
-				hashes := strings.Fields(w.git("-C", top, "log", "--all", "--format=%H"))
-				for _, h := range hashes {
-					out := w.must(&op.GitShowArgs{Rev: h[:10], MaxBytes: ptr(int64(1 << 20))}, top)
-					if got, want := told(out), fromGit(w.git("-C", top, "show", "-s", format, h))[0]; got != want {
-						t.Errorf("show %s\ngot  %q\nwant %q", h, got, want)
-					}
-					sameDiff(t, "show "+h, out, w.git("-C", top, "show", "--first-parent", "-m", "--format=", "--full-index", h))
-				}
-				file := strings.Split(w.git("-C", top, "ls-tree", "-r", "-z", "--name-only", "HEAD"), "\x00")[0]
-				out := w.must(&op.GitShowArgs{Rev: "HEAD:" + file}, top)
-				if got, want := out["content"], w.git("-C", top, "show", "HEAD:"+file); got != want {
-					t.Errorf("show HEAD:%s: got %q, want %q", file, got, want)
+				got, want := w.pages(args, top), fromGit(w.git(git...))
+				if !slices.Equal(got, want) {
+					t.Errorf("log %s %s\ngot  %q\nwant %q", rev, spec, got, want)
 				}
 			}
-		})
+		}
+		hashes := strings.Fields(w.git("-C", top, "log", "--all", "--format=%H"))
+		for _, h := range hashes {
+			out := w.must(&op.GitShowArgs{Rev: h[:10], MaxBytes: ptr(int64(1 << 20))}, top)
+			if got, want := told(out), fromGit(w.git("-C", top, "show", "-s", format, h))[0]; got != want {
+				t.Errorf("show %s\ngot  %q\nwant %q", h, got, want)
+			}
+			sameDiff(t, "show "+h, out, w.git("-C", top, "show", "--first-parent", "-m", "--format=", "--full-index", h))
+		}
+		file := strings.Split(w.git("-C", top, "ls-tree", "-r", "-z", "--name-only", "HEAD"), "\x00")[0]
+		out := w.must(&op.GitShowArgs{Rev: "HEAD:" + file}, top)
+		if got, want := out["content"], w.git("-C", top, "show", "HEAD:"+file); got != want {
+			t.Errorf("show HEAD:%s: got %q, want %q", file, got, want)
+		}
 	}
 }
 

@@ -48,29 +48,22 @@ func porcelain(text string) (list []string) {
 	return list
 }
 
-func TestStatusEqualsGit(t *testing.T) {
-	for _, k := range kinds {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWork(t)
-			k.make(w)
-			for _, top := range tops(k.name) {
-				for _, untracked := range []string{"normal", "all", "no"} {
-					got := asGit(t, w.must(&op.GitStatusArgs{Untracked: untracked}, top), top)
-					want := porcelain(w.git("-C", top, "status", "--porcelain", "-z", "--untracked-files="+untracked))
-					if !slices.Equal(got, want) {
-						t.Errorf("%s, untracked %s\ngot  %q\nwant %q", top, untracked, got, want)
-					}
-				}
-				for _, spec := range []string{"src", "*.md", "d*", ":!docs", ":(glob)*", ":(icase)SRC/*.GO"} {
-					got := asGit(t, w.must(&op.GitStatusArgs{Untracked: "all", Paths: []string{rooted1(top, spec)}}, top), top)
-					want := porcelain(w.git("-C", top, "status", "--porcelain", "-z", "--untracked-files=all", "--", spec))
-					if !slices.Equal(got, want) {
-						t.Errorf("%s, pathspec %s\ngot  %q\nwant %q", top, spec, got, want)
-					}
-				}
+func statusEqualsGit(t *testing.T, w *work, kind string) {
+	for _, top := range tops(kind) {
+		for _, untracked := range []string{"normal", "all", "no"} {
+			got := asGit(t, w.must(&op.GitStatusArgs{Untracked: untracked}, top), top)
+			want := porcelain(w.git("-C", top, "status", "--porcelain", "-z", "--untracked-files="+untracked))
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, untracked %s\ngot  %q\nwant %q", top, untracked, got, want)
 			}
-		})
+		}
+		for _, spec := range []string{"src", "*.md", "d*", ":!docs", ":(glob)*", ":(icase)SRC/*.GO"} {
+			got := asGit(t, w.must(&op.GitStatusArgs{Untracked: "all", Paths: []string{rooted1(top, spec)}}, top), top)
+			want := porcelain(w.git("-C", top, "status", "--porcelain", "-z", "--untracked-files=all", "--", spec))
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, pathspec %s\ngot  %q\nwant %q", top, spec, got, want)
+			}
+		}
 	}
 }
 
