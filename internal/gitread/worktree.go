@@ -88,6 +88,10 @@ func (w *worktree) dir(ctx context.Context, b *rooted.Below, dir string, list []
 		w.gone(list)
 		return nil
 	}
+	if err != nil && len(list) == 0 {
+		w.undecided = append(w.undecided, dir+"/") // another mount, or nobody may look
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -472,7 +476,10 @@ func (w *worktree) nested(ctx context.Context, at string) bool {
 func (w *worktree) holds(ctx context.Context, b *rooted.Below, dir string, rules Rules) (bool, error) {
 	d, err := b.Dir(dir)
 	if err != nil {
-		return false, nil // it went away, or nobody may look
+		if !errors.Is(err, op.NotFound) {
+			w.undecided = append(w.undecided, dir+"/")
+		}
+		return false, nil
 	}
 	defer d.Close()
 	names, err := d.Names(ctx)
