@@ -21,7 +21,7 @@ type GitDiffArgs struct {
 	To           string   `json:"to" doc:"a commit on the right side"`
 	ContextLines *int64   `json:"context_lines" min:"0" max:"100" doc:"lines around a change; 3 when absent"`
 	NamesOnly    bool     `json:"names_only" doc:"tell which files, without what changed in them"`
-	MaxBytes     *int64   `json:"max_bytes" min:"1024" max:"1048576" doc:"bytes of diff at most; 262,144 when absent"`
+	MaxBytes     *int64   `json:"max_bytes" min:"1024" max:"1048576" doc:"bytes of diff at most; 65,536 when absent"`
 	Page         string   `json:"page" doc:"next of the page before"`
 }
 
@@ -42,7 +42,7 @@ type GitShowArgs struct {
 	Paths        []string `json:"paths" doc:"only the changes that these pathspecs cover"`
 	ContextLines *int64   `json:"context_lines" min:"0" max:"100" doc:"lines around a change; 3 when absent"`
 	NamesOnly    bool     `json:"names_only" doc:"tell which files, without what changed in them"`
-	MaxBytes     *int64   `json:"max_bytes" min:"1024" max:"1048576" doc:"bytes of diff or content at most; 262,144 when absent"`
+	MaxBytes     *int64   `json:"max_bytes" min:"1024" max:"1048576" doc:"bytes of diff or content at most; 65,536 when absent"`
 	Page         string   `json:"page" doc:"next of the page before"`
 }
 

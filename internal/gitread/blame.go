@@ -385,7 +385,7 @@ func (b *blamer) result(first, last int) (map[string]any, error) {
 			j++
 		}
 		text, escaped := shownText(string(bytes.Join(b.lines[i:j], nil)))
-		if size += len(text); size > usualBytes && i > first-1 {
+		if size += len(text); size > usualBytes/2 && i > first-1 {
 			out["next"], out["next_arg"], out["truncated"] = i+1, "start_line", "output"
 			break
 		}

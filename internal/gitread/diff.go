@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	usualBytes = 256 << 10 // of text in one answer unless the call says otherwise
-	contextOf  = 3         // lines around a change
+	usualBytes = 64 << 10 // of text in one answer unless the call says otherwise
+	contextOf  = 3        // lines around a change
 )
 
 // diff tells what changed between two of: a commit, the index, the work tree.
