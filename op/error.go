@@ -55,6 +55,7 @@ const (
 	PointerError    Code = "pointer_error"
 	InvalidDocument Code = "invalid_document"
 	PartialBase     Code = "partial_base"
+	GitUnsupported  Code = "git_unsupported"
 
 	// Change.
 	Stale              Code = "stale_precondition"

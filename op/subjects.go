@@ -23,6 +23,16 @@ func Subjects(args any) []Subject {
 		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
 	case *SearchArgs:
 		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *GitStatusArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *GitDiffArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *GitLogArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *GitShowArgs:
+		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
+	case *GitBlameArgs:
+		return []Subject{at("path", a.Path, RoleTarget, true)}
 	case *DetectArgs:
 		return []Subject{at("path", orRoot(a.Path), RoleTarget, true)}
 	case *PreviewArgs:

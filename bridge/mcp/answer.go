@@ -261,6 +261,8 @@ func (a *answer) wordResult(r op.Reply) {
 			a.text += "\nstderr:\n" + s
 		}
 		a.text = cut(a.text, maxText)
+	case shown == "diff" && a.text == "":
+		a.text = "No difference in text."
 	case shown != "":
 		a.text = cut(a.text, maxText)
 	case lists:
@@ -364,6 +366,15 @@ func objects(list any) ([]op.Object, bool) {
 
 func entryLine(e op.Object) string {
 	path, _ := e["path"].(string)
+	if name, ok := e["name"].(string); ok && path == "" {
+		return name + "\n"
+	}
+	if letters, ok := e["status"].(string); ok { // of git_status
+		if from, ok := e["from"].(string); ok {
+			path = from + " -> " + path
+		}
+		return letters + " " + path + "\n"
+	}
 	if text, ok := e["text"].(string); ok {
 		return fmt.Sprintf("%s:%v: %s\n", path, e["line"], strings.TrimRight(text, "\r\n"))
 	}

@@ -42,6 +42,7 @@ var nextSteps = map[op.Code]string{
 	op.PatchMismatch:   "view the file again and make the patch from what is there now",
 	op.PointerError:    "view the document and use a pointer that exists in it",
 	op.InvalidDocument: "mend the syntax first",
+	op.GitUnsupported:  "this part of git is not read here; git itself can tell, through workspace_shell",
 	op.PartialBase:     "use edit_file, or view the whole file first",
 
 	op.Stale:              "view the file again and base the change on what is there now",

@@ -15,16 +15,19 @@ import (
 type style struct {
 	mute bool // no sentences about arguments
 	bare bool // nor limits, nor names of facts
+	slim bool // nor arguments that only bound the work, nor what intent is
+	lean bool // nor that a text is a text
 }
 
 // styles in the order in which a list of tools that is too long tries them.
-var styles = []style{{}, {mute: true}, {mute: true, bare: true}}
+var styles = []style{{}, {mute: true}, {mute: true, bare: true}, {mute: true, bare: true, slim: true},
+	{mute: true, bare: true, slim: true, lean: true}}
 
 // inputSchema is made from the one definition of an operation's arguments.
 func (st style) inputSchema(spec op.Spec) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	var required []string
-	fields := slices.DeleteFunc(slices.Clone(op.Fields(spec.Args)), unlisted)
+	fields := slices.DeleteFunc(slices.Clone(op.Fields(spec.Args)), st.unlisted)
 	for i, f := range fields {
 		if i > 0 {
 			b = append(b, ',')
@@ -39,7 +42,11 @@ func (st style) inputSchema(spec op.Spec) []byte {
 		if len(fields) > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `"dry_run":{"type":"boolean"},"intent":{"type":"string"}`...)
+		b = append(b, `"dry_run":{"type":"boolean"},"intent":{`...)
+		if !st.slim {
+			b = append(b, `"type":"string"`...)
+		}
+		b = append(b, '}')
 	}
 	b = append(b, '}')
 	b = appendRequired(b, required)
@@ -62,6 +69,9 @@ func appendRequired(b []byte, names []string) []byte {
 
 func (st style) appendField(b []byte, f op.Field) []byte {
 	b = append(b, '{')
+	if text := f.Type == reflect.TypeFor[string]() || f.Type == reflect.TypeFor[*string](); text && st.lean && f.Enum == "" {
+		return append(b, '}')
+	}
 	b = appendType(b, f.Type)
 	if f.Min != "" && f.Min != "0" && !st.bare {
 		b = append(append(b, `,"minimum":`...), f.Min...)
@@ -128,8 +138,10 @@ func appendType(b []byte, t reflect.Type) []byte {
 
 // unlisted arguments are taken but not offered: those that turn a safety net off, which
 // send a call to a person anyway, and the few that only say what holds already.
-func unlisted(f op.Field) bool {
+func (st style) unlisted(f op.Field) bool {
 	switch f.Name {
+	case "page_size", "max_files", "max_bytes", "max_results":
+		return st.slim
 	case "backup", "backup_root", "create_dirs", "credential", "rows", "cols":
 		return true
 	}
@@ -147,6 +159,9 @@ func tells(f op.Field) bool { return f.Doc != "" && !slices.Contains(spoken, f.N
 // outputSchema names the facts that structuredContent may hold. Only status is always
 // there: the same tool answers a held call and a failed one.
 func (st style) outputSchema(spec op.Spec) []byte {
+	if st.slim {
+		return []byte(`{"type":"object"}`)
+	}
 	if st.bare {
 		return schemaOf("")
 	}

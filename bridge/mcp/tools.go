@@ -39,6 +39,9 @@ type toolset struct {
 // maxList bounds what a client pays for the list of tools before it does anything.
 const maxList = 16 << 10
 
+// perTool is what a tool takes beside its own words: the names of the fields and the hints.
+const perTool = 178
+
 // newToolset makes the tools of a choice, and tells less about each where the list would
 // be too long.
 func newToolset(o Options) *toolset {
@@ -74,7 +77,7 @@ func (st style) toolset(o Options) *toolset {
 func (s *toolset) size() int {
 	n := 0
 	for _, t := range s.list {
-		n += len(t.input) + len(t.output) + len(t.name) + len(t.title) + len(t.about) + 200
+		n += len(t.input) + len(t.output) + len(t.name) + len(t.title) + len(t.about) + perTool
 	}
 	return n
 }

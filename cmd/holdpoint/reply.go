@@ -145,6 +145,9 @@ func (a *app) showDone(r reply, asked request) {
 		a.showProcess(r)
 		return
 	}
+	if a.showGit(r.Op, r.Result) {
+		return
+	}
 	var changed struct {
 		Diff string `json:"diff"`
 	}

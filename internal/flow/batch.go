@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"holdpoint/fileops"
+	"holdpoint/internal/gitread"
 	"holdpoint/op"
 	"holdpoint/preflight"
 )
@@ -357,6 +358,9 @@ func (e *Engine) answer(ctx context.Context, c *call, scene fileops.Scene) (map[
 	}
 	if c.req.Op == op.ListProfiles {
 		return e.listProfiles(ctx, c)
+	}
+	if o, ok := e.gitOptions(c, scene); ok {
+		return gitread.Read(ctx, o, scene.Args)
 	}
 	return fileops.Read(ctx, scene)
 }
