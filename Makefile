@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes bench-start requirements requirements-prove fatigue bench-quick bench-reads torture security lint
+.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety security torture lint bench-quick bench-reads bench-start shots
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -27,6 +27,16 @@ test: build ## vet, format, floors, all tests with the race detector
 
 requirements: ## which requirement ids a test covers, which do not apply, which are open
 	@$(GO) run ./internal/requirements
+
+FAULTS ?= 45
+MODEL ?= 20
+CRASHES ?= 30
+
+safety: ## failing system calls, damage, model, filesystems, power cuts and kills: the figures as the tests print them (root; about 20 minutes)
+	@mkdir -p bin
+	@HOLDPOINT_FAULTS=$(FAULTS) HOLDPOINT_FLIPS=100 HOLDPOINT_MODEL=$(MODEL) HOLDPOINT_FILESYSTEMS=4 HOLDPOINT_CRASHES=$(CRASHES) HOLDPOINT_KILL=all \
+	  $(GO) test -count=1 -timeout 90m -v -run '^(TestFaults|TestDamage|TestModel|TestFilesystems|TestPowerCut|TestKill)$$' ./internal/e2e >bin/safety.log 2>&1; \
+	  status=$$?; sed -nE '/(faults|kills):$$/,/^(=== |---)/p; s/^ +[a-z]+_test.go:[0-9]+: ((damage|model|filesystem|ext4|xfs)[: ].*)/\1/p' bin/safety.log; exit $$status
 
 N ?= 40
 SEED ?= 0

@@ -26,6 +26,9 @@ func ready(ctx context.Context, s *rooted.Store, step *op.Step, newSlot func() s
 		return nil
 	}
 	kept, err := s.State(ctx, step.Slot)
+	if unread(err) {
+		return err
+	}
 	if err != nil {
 		return op.Fail(op.UndoConflict, "what was there before is no longer in the store").At(step.Path).Because(err)
 	}
@@ -33,13 +36,28 @@ func ready(ctx context.Context, s *rooted.Store, step *op.Step, newSlot func() s
 		if step.Copy == "" {
 			return damaged(*step, kept)
 		}
-		if kept, err = s.State(ctx, step.Copy); err != nil || !kept.Equal(step.After) {
+		if kept, err = s.State(ctx, step.Copy); unread(err) {
+			return err
+		} else if err != nil || !kept.Equal(step.After) {
 			return damaged(*step, kept)
 		}
 		step.Slot, step.Copy = step.Copy, ""
 	}
 	step.Inode, err = s.Inode(step.Slot)
 	return err
+}
+
+// unread tells a failure of the disk or the system from what others did to a kept version:
+// it says nothing about that, and the next try may find it whole.
+func unread(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch op.AsError(err).Code {
+	case op.IOError, op.NoSpace, op.ReadOnlyFilesystem, op.PermissionDenied, op.Cancelled:
+		return true
+	}
+	return false
 }
 
 func damaged(step op.Step, kept op.State) error {

@@ -340,19 +340,26 @@ func (w *way) equal(p op.Path, is, left op.State) bool {
 // kept opens what a step put into the store, or its independent copy where another
 // program wrote into it since.
 func (w *way) kept(s op.Step) (*rooted.Node, string, error) {
+	var failed error
 	for _, slot := range []string{s.Slot, s.Copy} {
 		if slot == "" {
 			continue
 		}
 		n, err := w.g.Store.Node(slot)
-		if err != nil {
-			continue
+		if err == nil {
+			var st op.State
+			if st, err = n.State(w.ctx); err == nil && st.Equal(s.Before) {
+				w.open = append(w.open, n)
+				return n, slot, nil
+			}
+			n.Close()
 		}
-		if st, err := n.State(w.ctx); err == nil && st.Equal(s.Before) {
-			w.open = append(w.open, n)
-			return n, slot, nil
+		if unread(err) {
+			failed = err
 		}
-		n.Close()
+	}
+	if failed != nil {
+		return nil, "", failed
 	}
 	return nil, "", conflict(s.Path, "what was there before is no longer in the store as it was")
 }

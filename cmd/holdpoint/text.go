@@ -37,6 +37,8 @@ func block(s string, color func(string) string) string {
 // showPath gives the wire form of a name, which can be typed back.
 func showPath(p op.Path) string { return line(op.Escape(string(p))) }
 
+func plain(s string) string { return s }
+
 // styled reports whether colors are wanted.
 func (a *app) styled() bool {
 	return a.TTY && a.Env("NO_COLOR") == "" && a.Env("TERM") != "dumb"

@@ -145,8 +145,9 @@ type try struct {
 	log                 int    // operations in the log before
 	slots               []string
 	git                 string
-	tree                string // digest before
-	touched             bool   // the dead daemon left another tree
+	tree                string   // digest before
+	touched             bool     // the dead daemon left another tree
+	beside              []string // operations of others since then
 }
 
 // prepare brings the daemon to where the next request is the one to interrupt.

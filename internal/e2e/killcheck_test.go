@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"holdpoint/internal/journal"
@@ -76,7 +77,7 @@ func (k *kills) check(a *try, when string) (stands bool) {
 	}
 	var live []string
 	for _, o := range k.log()[:len(k.log())-a.log] {
-		if s := text(o.(M), "state"); s != "aborted" {
+		if s := text(o.(M), "state"); s != "aborted" && !slices.Contains(a.beside, text(o.(M), "id")) {
 			live = append(live, text(o.(M), "id"))
 		}
 	}

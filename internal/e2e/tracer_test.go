@@ -20,8 +20,9 @@ import (
 // apart, so that of a program whose work wanders between threads it never reaches some
 // calls; the tracer counts over all threads, and so reaches each.
 
-// tracerEnv carries a tracer's orders: "PID", or "PID SYSCALL N" to kill the process as it
-// enters its Nth call of that name.
+// tracerEnv carries a tracer's orders: "PID", "PID SYSCALL N" to kill the process as it
+// enters its Nth call of that name, "PID SYSCALL N FAULT" to let that call fail instead, or "PID faults" to
+// count what can fail.
 const tracerEnv = "HOLDPOINT_E2E_TRACER"
 
 // traced are the calls that are counted, by the name that a kill asks for.
@@ -41,7 +42,8 @@ const walWrites, walName = "pwrite64 to the log", "journal.db-wal"
 // counted is a tracer's report: calls by kind from its start to the end of the process.
 type counted struct {
 	Calls  map[string]int
-	Killed bool // by the tracer itself
+	Killed bool   // by the tracer itself
+	Failed string // the call that was made to fail, as it was: its name and what its descriptor or first path is
 }
 
 // tracing is a tracer at work on a daemon.
@@ -53,13 +55,18 @@ type tracing struct {
 // trace starts a tracer on a process and returns when all its threads are held.
 func trace(t testing.TB, pid int, kind string, n int) *tracing {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	orders := strconv.Itoa(pid)
 	if kind != "" {
 		orders += fmt.Sprintf(" %s %d", kind, n)
+	}
+	return startTracer(t, orders)
+}
+
+func startTracer(t testing.TB, orders string) *tracing {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	tr := &tracing{cmd: exec.Command(self)}
 	tr.cmd.Env, tr.cmd.Stderr = append(os.Environ(), tracerEnv+"="+orders), os.Stderr
@@ -98,10 +105,16 @@ func beTracer() bool {
 	}
 	runtime.LockOSThread() // a thread's tracees are its own
 	pid, err := strconv.Atoi(orders[0])
-	p := &tracer{pid: pid, report: counted{Calls: map[string]int{}}}
-	if err == nil && len(orders) == 3 {
+	p := &tracer{pid: pid, names: traced, report: counted{Calls: map[string]int{}}}
+	if err == nil && len(orders) >= 3 {
 		p.kind = orders[1]
 		p.n, err = strconv.Atoi(orders[2])
+	}
+	if err == nil && len(orders) == 4 {
+		p.fault, p.names = orders[3], faultable
+	}
+	if err == nil && len(orders) == 2 && orders[1] == "faults" {
+		p.counting, p.names = true, faultable
 	}
 	if err == nil {
 		err = p.attach()
@@ -119,10 +132,14 @@ func beTracer() bool {
 }
 
 type tracer struct {
-	pid    int
-	kind   string
-	n      int
-	report counted
+	pid      int
+	kind     string
+	n        int
+	names    map[string]string // traced or faultable
+	counting bool              // of all that can fail
+	fault    string            // may be empty: the call is the last
+	struck   map[int]int       // threads within a call that fails, and the number it gives
+	report   counted
 }
 
 // attach takes hold of all threads, also of those that begin meanwhile.
@@ -212,7 +229,11 @@ func (p *tracer) atCall(tid int) error {
 	} else if e != 0 {
 		return e
 	}
-	kind := traced[callNames[info.nr]]
+	if give, is := p.struck[tid]; is && info.op == unix.PTRACE_SYSCALL_INFO_EXIT {
+		delete(p.struck, tid)
+		return giveBack(tid, give)
+	}
+	kind := p.names[callNames[info.nr]]
 	if info.op != unix.PTRACE_SYSCALL_INFO_ENTRY || kind == "" {
 		return nil
 	}
@@ -222,6 +243,15 @@ func (p *tracer) atCall(tid int) error {
 			return nil
 		}
 	}
+	if p.fault != "" || p.counting {
+		// Only what goes to a file can be a disk's failure.
+		switch kind {
+		case "write", "read", "getdents64", "stat*":
+			if to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, info.args[0])); callNames[info.nr] != "newfstatat" && callNames[info.nr] != "statx" && !strings.HasPrefix(to, "/") {
+				return nil
+			}
+		}
+	}
 	p.report.Calls[kind]++
 	if kind == "pwrite64" {
 		if to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, info.args[0])); strings.HasSuffix(to, walName) {
@@ -229,6 +259,9 @@ func (p *tracer) atCall(tid int) error {
 		}
 	}
 	if kind == p.kind && p.report.Calls[kind] == p.n {
+		if p.fault != "" {
+			return p.strike(tid, callNames[info.nr], info.args)
+		}
 		p.report.Killed = true
 		return unix.Kill(p.pid, unix.SIGKILL)
 	}

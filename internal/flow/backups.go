@@ -161,18 +161,25 @@ func (e *Engine) backupOf(ctx context.Context, c *call, at op.Path) (*fileops.Ba
 // intact opens what a step keeps, or its independent copy where another program wrote
 // into it since.
 func (e *Engine) intact(ctx context.Context, w *Workspace, s op.Step) (*rooted.Node, error) {
+	var failed error
 	for _, slot := range []string{s.Slot, s.Copy} {
 		if slot == "" {
 			continue
 		}
 		n, err := w.Store.Node(slot)
-		if err != nil {
-			continue
+		if err == nil {
+			var st op.State
+			if st, err = n.State(ctx); err == nil && st.Hash == s.Before.Hash {
+				return n, nil
+			}
+			n.Close()
 		}
-		if st, err := n.State(ctx); err == nil && st.Hash == s.Before.Hash {
-			return n, nil
+		if err != nil && op.AsError(err).Code == op.IOError {
+			failed = err // says nothing about the kept version
 		}
-		n.Close()
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	return nil, op.Fail(op.UndoConflict, "the kept version is gone or was written to by another program").At(s.Path).Do("holdpoint verify tells more; nothing was changed")
 }

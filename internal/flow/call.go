@@ -209,7 +209,7 @@ func (e *Engine) ledger(ctx context.Context, c *call) (op.Reply, bool, error) {
 		if err != nil {
 			return op.Reply{}, false, err
 		}
-		return e.replyOf(row), true, nil
+		return e.replyOf(e.asItEnded(row)), true, nil
 	}
 	var reply op.Reply
 	if err := json.Unmarshal(r.Reply, &reply); err != nil {

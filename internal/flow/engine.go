@@ -67,6 +67,9 @@ type Engine struct {
 	room    room // of the stores
 	counts  counts
 	denied  denied
+	// unrecorded holds rows that ended and whose end the journal could not take, by id:
+	// whoever asks learns what happened, until the next start completes the record.
+	unrecorded sync.Map
 
 	mu    sync.RWMutex // guards roots
 	roots []*Workspace

@@ -299,12 +299,32 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 	if err != nil {
 		return row, err
 	}
-	if err := e.jrn.Finish(ctx, row.ID, state, reply.OperationID, body); err != nil {
+	err = e.jrn.Finish(ctx, row.ID, state, reply.OperationID, body)
+	if err == nil {
+		var ended journal.Approval
+		if ended, err = e.jrn.Approval(ctx, row.ID); err == nil {
+			e.ended(ended)
+			return ended, nil
+		}
+	}
+	// What happened has happened, and whoever answered is told so, not of the journal's
+	// failure alone. The next start ends the row from the intent.
+	reply.Warnings = append(reply.Warnings, op.Warning{Code: "not_committed", Message: "the reply tells what happened, but the record of the approval will be completed only at the next start: " + err.Error()})
+	if body, err = json.Marshal(withoutContent(reply)); err != nil {
 		return row, err
 	}
-	row, err = e.jrn.Approval(ctx, row.ID)
+	row.State, row.Operation, row.Reply = state, reply.OperationID, body
+	e.unrecorded.Store(row.ID, row)
 	e.ended(row)
-	return row, err
+	return row, nil
+}
+
+// asItEnded gives a row as it ended, also where the journal does not know.
+func (e *Engine) asItEnded(row journal.Approval) journal.Approval {
+	if ended, is := e.unrecorded.Load(row.ID); is {
+		return ended.(journal.Approval)
+	}
+	return row
 }
 
 func (e *Engine) execute(ctx context.Context, row journal.Approval) op.Reply {

@@ -306,6 +306,7 @@ func (e *Engine) Approval(ctx context.Context, by op.Caller, id op.ID, wait time
 		if w := e.byKey(row.Root); w == nil || !mayUse(by, w) {
 			return ApprovalView{}, op.Fail(op.NotFound, "no such approval")
 		}
+		row = e.asItEnded(row)
 		over := row.State != "pending" && row.State != "approved" && row.State != "executing" || e.under(row) != nil
 		if over || wait <= 0 {
 			return e.view(ctx, by, row), nil

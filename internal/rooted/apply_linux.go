@@ -174,8 +174,12 @@ func renameError(err error, p op.Path) error {
 func (h *Held) cameOut(ctx context.Context, a *act, at place) error {
 	p := a.step.Path
 	now, _, err := lookAt(at.dir, at.name)
-	a.came = now
+	if a.came = now; err != nil {
+		a.came = a.info // so that the way back takes it for what was held
+	}
 	switch {
+	case err != nil && err != unix.ENOENT:
+		return fail(err, p)
 	case err != nil || !now.same(a.info):
 		return stale(p, "another file came to stand there at the last moment")
 	case now.Kind != op.Symlink && (now.Mode != a.info.Mode || now.UID != a.info.UID || now.GID != a.info.GID):

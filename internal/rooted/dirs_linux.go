@@ -25,33 +25,58 @@ func (h *Held) makeDir(a *act) error {
 		return fail(err, a.step.Path)
 	}
 	a.done = true
-	a.ours, err = h.r.in.open(a.from.dir, a.from.name, unix.O_PATH|unix.O_DIRECTORY)
-	if err == nil {
-		a.oursInfo, _, err = lookAt(a.ours, "")
+	// By its name first, which needs no descriptor: whatever fails from here on, the way
+	// back knows what to remove.
+	if a.oursInfo, _, err = lookAt(a.from.dir, a.from.name); err != nil {
+		a.oursInfo, _, _ = lookAt(a.from.dir, a.from.name)
+		return newDirError(err, a.step.Path)
 	}
+	if a.ours, err = h.r.in.open(a.from.dir, a.from.name, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+		return newDirError(err, a.step.Path)
+	}
+	now, _, err := lookAt(a.ours, "")
 	if err != nil {
-		return stale(a.step.Path, "the directory was replaced as soon as it was made")
+		return newDirError(err, a.step.Path)
+	}
+	if !now.same(a.oursInfo) {
+		return newDirError(unix.ENOENT, a.step.Path)
 	}
 	return nil
 }
 
+// newDirError words what befell a directory between its making and the first look at it.
+func newDirError(err error, p op.Path) error {
+	switch err {
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV:
+		return stale(p, "the directory was replaced as soon as it was made")
+	}
+	return fail(err, p)
+}
+
+// makeDirAt makes a directory that belongs to the owner of the one above where we are root.
 func makeDirAt(at place, mode uint32, exact bool) error {
-	if err := retry(func() error { return unix.Mkdirat(at.dir, at.name, mode) }); err != nil {
-		return err
-	}
 	above, _, err := lookAt(at.dir, "")
-	if err != nil || !exact && (unix.Geteuid() != 0 || above.UID == 0) {
-		return err
-	}
-	fd, err := unix.Openat(at.dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	defer closeFD(fd)
-	if err := ownAsDir(fd, above); err != nil || !exact {
+	if err := retry(func() error { return unix.Mkdirat(at.dir, at.name, mode) }); err != nil {
 		return err
 	}
-	return unix.Fchmod(fd, mode)
+	if !exact && (unix.Geteuid() != 0 || above.UID == 0) {
+		return nil
+	}
+	fd, err := unix.Openat(at.dir, at.name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = ownAsDir(fd, above)
+		if err == nil && exact {
+			err = unix.Fchmod(fd, mode)
+		}
+		closeFD(fd)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(at.dir, at.name, unix.AT_REMOVEDIR) // nobody else knows of it
+	}
+	return err
 }
 
 // modeOf reads a recorded mode; without one it is what a plain mkdir asks for.

@@ -201,7 +201,9 @@ func changed(p op.Path, now op.Digest) error {
 // staged opens what the step puts in, and makes sure that it still is what was staged or,
 // in an undo, what was put away: a late writer may have reached it there.
 func (h *Held) staged(ctx context.Context, a *act) (err error) {
-	if a.ours, err = h.s.in.open(h.s.fd, a.step.Slot, unix.O_PATH); err != nil {
+	if a.ours, err = h.s.in.open(h.s.fd, a.step.Slot, unix.O_PATH); err != nil && err != unix.ENOENT {
+		return fail(err, a.step.Path)
+	} else if err != nil {
 		return op.Fail(op.StateCorrupt, "what was to be put in its place is not in the store").At(a.step.Path).Because(err)
 	}
 	if a.oursInfo, _, err = lookAt(a.ours, ""); err != nil {
