@@ -182,6 +182,18 @@ func (e *Engine) watches(s *Status) {
 	}
 }
 
+// weaker names what the root's filesystem cannot do, and what follows.
+func (w *Workspace) weaker() []op.Warning {
+	f := w.Store.Features()
+	switch {
+	case !f.Exchange:
+		return []op.Warning{{Code: "weak_filesystem", Message: "this filesystem cannot exchange two names in one step: files that are there cannot be changed safely, and are not"}}
+	case !f.Lease:
+		return []op.Warning{{Code: "weak_filesystem", Message: "this filesystem has no leases: a program that holds a file open may still write into the version that was replaced; it is found and named afterwards"}}
+	}
+	return nil
+}
+
 // Status tells what a caller may know.
 func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	s := Status{Version: e.cfg.Version, ReviewAuth: e.cfg.ReviewAuth, Roots: []RootView{}, Warnings: []op.Warning{}}
@@ -203,7 +215,7 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	for _, w := range e.roots {
 		if mayUse(by, w) {
 			w.mu.Lock()
-			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, w.Root.Check() == nil, append(slices.Clone(w.Warnings), w.tightWarnings...)})
+			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, w.Root.Check() == nil, slices.Concat(w.Warnings, w.tightWarnings, w.weaker())})
 			w.mu.Unlock()
 		}
 	}
