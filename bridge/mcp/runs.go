@@ -23,7 +23,7 @@ type Output struct {
 // runTools is one tool for all three, because each tool in the list costs every client.
 func runTools() []tool {
 	return []tool{{name: "runs", title: "Running programs", about: "Lists your programs, shows what one prints, or stops it.",
-		input:  []byte(`{"type":"object","properties":{"action":{"enum":["list","tail","stop"]},"run_id":{"type":"string"},"stream":{"enum":["stdout","stderr"]},"offset":{"type":"integer"}},"required":["action"]}`),
+		input:  []byte(`{"type":"object","properties":{"action":{"type":"string","enum":["list","tail","stop"]},"run_id":{"type":"string"},"stream":{"type":"string","enum":["stdout","stderr"]},"offset":{"type":"integer"}},"required":["action"]}`),
 		output: schemaOf(""), destructive: true, idempotent: true,
 		run: func(ctx context.Context, c *caller, args op.Object) answer {
 			switch args["action"] {

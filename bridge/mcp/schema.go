@@ -15,19 +15,19 @@ import (
 type style struct {
 	mute bool // no sentences about arguments
 	bare bool // nor limits, nor names of facts
-	slim bool // nor arguments that only bound the work, nor what intent is
-	lean bool // nor that a text is a text
+	slim bool // nor arguments that bound the work or are seldom wanted, nor dry_run, for which preflight is there
 }
 
 // styles in the order in which a list of tools that is too long tries them.
-var styles = []style{{}, {mute: true}, {mute: true, bare: true}, {mute: true, bare: true, slim: true},
-	{mute: true, bare: true, slim: true, lean: true}}
+var styles = []style{{}, {mute: true}, {mute: true, bare: true}, {mute: true, bare: true, slim: true}}
 
 // inputSchema is made from the one definition of an operation's arguments.
 func (st style) inputSchema(spec op.Spec) []byte {
 	b := []byte(`{"type":"object","properties":{`)
 	var required []string
-	fields := slices.DeleteFunc(slices.Clone(op.Fields(spec.Args)), st.unlisted)
+	fields := slices.DeleteFunc(slices.Clone(op.Fields(spec.Args)), func(f op.Field) bool {
+		return st.unlisted(f) || st.slim && spec.Class == op.Read && f.Name == "timeout_ms"
+	})
 	for i, f := range fields {
 		if i > 0 {
 			b = append(b, ',')
@@ -42,11 +42,10 @@ func (st style) inputSchema(spec op.Spec) []byte {
 		if len(fields) > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `"dry_run":{"type":"boolean"},"intent":{`...)
 		if !st.slim {
-			b = append(b, `"type":"string"`...)
+			b = append(b, `"dry_run":{"type":"boolean"},`...)
 		}
-		b = append(b, '}')
+		b = append(b, `"intent":{"type":"string"}`...)
 	}
 	b = append(b, '}')
 	b = appendRequired(b, required)
@@ -69,9 +68,6 @@ func appendRequired(b []byte, names []string) []byte {
 
 func (st style) appendField(b []byte, f op.Field) []byte {
 	b = append(b, '{')
-	if text := f.Type == reflect.TypeFor[string]() || f.Type == reflect.TypeFor[*string](); text && st.lean && f.Enum == "" {
-		return append(b, '}')
-	}
 	b = appendType(b, f.Type)
 	if f.Min != "" && f.Min != "0" && !st.bare {
 		b = append(append(b, `,"minimum":`...), f.Min...)
@@ -140,7 +136,7 @@ func appendType(b []byte, t reflect.Type) []byte {
 // send a call to a person anyway, and the few that only say what holds already.
 func (st style) unlisted(f op.Field) bool {
 	switch f.Name {
-	case "page_size", "max_files", "max_bytes", "max_results":
+	case "page_size", "max_files", "max_bytes", "max_results", "mark_invisible", "include_ignored", "patch_base64", "expected_replacements":
 		return st.slim
 	case "backup", "backup_root", "create_dirs", "credential", "rows", "cols":
 		return true

@@ -60,6 +60,11 @@ func TestSchemas(t *testing.T) {
 				if err := json.Unmarshal(schema, &v); err != nil || v.Type != "object" {
 					t.Fatalf("%s: %v: %s", tool.name, err, schema)
 				}
+				for name, p := range v.Properties {
+					if p.Type == "" && name != "status" && !strings.Contains(string(tool.output), `"`+name+`"`) {
+						t.Errorf("%s does not say what %s is: some clients take no such tool", tool.name, name)
+					}
+				}
 				for _, r := range v.Required {
 					if _, ok := v.Properties[r]; !ok && r != "status" {
 						t.Errorf("%s asks for %s and does not say what it is", tool.name, r)
