@@ -147,16 +147,18 @@ func (a *app) log(ctx context.Context, c *client, w wanted, root string) (err er
 	if !w.ours {
 		others = a.logElsewhere(ctx, c, w, list)
 	}
-	if a.json {
-		raws = append([]json.RawMessage{}, raws...)
+	if a.json { // the document is the operations and nothing else; the rest stands beside it
+		a.printJSON(append([]json.RawMessage{}, raws...))
 		for _, e := range others {
+			if e.Total == 0 && e.Complete {
+				continue
+			}
 			b, err := json.Marshal(map[string]any{"not_ours": e})
 			if err != nil {
 				return err
 			}
-			raws = append(raws, b)
+			fmt.Fprintf(a.Err, "%s\n", b)
 		}
-		a.printJSON(raws)
 		return nil
 	}
 	if len(list) == 0 {
