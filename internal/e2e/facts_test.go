@@ -96,9 +96,12 @@ func TestFacts(t *testing.T) {
 	write(t, in("rb"), "1\n")
 	must(t, y.call("backup_file", M{"path": "rb"}), "done")
 	must(t, y.call("edit_file", M{"path": "rb", "old_string": "1", "new_string": "2"}), "done")
+	smallRepo(t, in("repo"))
 	stat, stored := walk(t, y.Root), kept(t, y.State)
 	reads := map[op.Name]M{"view_file": {"path": "f"}, "list_directory": {"depth": 3}, "file_info": {"path": "dir"}, "diff_file": {"path": "f", "compare_path": "dir/a"},
-		"file_tree": {"path": "dir"}, "search_files": {"pattern": "one"}, "validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}, "list_profiles": {}}
+		"file_tree": {"path": "dir"}, "search_files": {"pattern": "one"}, "validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}, "list_profiles": {},
+		"git_status": {"path": "repo"}, "git_diff": {"path": "repo"},
+		"git_log": {"path": "repo"}, "git_show": {"path": "repo"}, "git_blame": {"path": "repo/a"}}
 	looks := map[op.Name]M{"write_file": {"path": "q/new", "content": "x"}, "edit_file": {"path": "f", "old_string": "one", "new_string": "two"}, "copy_file": {"source": "f", "destination": "r/f"},
 		"create_directory": {"path": "s/t"}, "delete_file": {"path": "dir", "recursive": true}, "move_file": {"source": "dir", "destination": "u/v"},
 		"patch_file": {"patch": "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-one\n+two\n"}, "backup_file": {"path": "f"}, "rollback_file": {"path": "rb", "last": true},
@@ -142,6 +145,16 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// smallRepo makes a git repository of one commit, and a change since.
+func smallRepo(t testing.TB, dir string) {
+	t.Helper()
+	write(t, filepath.Join(dir, "a"), "one\n")
+	gitAt(t, dir, "init", "-q")
+	gitAt(t, dir, "add", ".")
+	gitAt(t, dir, "commit", "-qm", "first")
+	write(t, filepath.Join(dir, "a"), "one\ntwo\n")
+}
+
 // kept lists the files in the stores of a state directory.
 func kept(t testing.TB, state string) []string {
 	t.Helper()
@@ -161,13 +174,16 @@ func TestReadsNeverWait(t *testing.T) {
 	t.Parallel()
 	d := quick(t, "[profiles.default]\nallow_write = false\nallow_edit = false\nallow_copy = false\nallow_move = false\nmode = \"prompt\"\n")
 	write(t, filepath.Join(d.Root, "f"), "one\n")
+	smallRepo(t, filepath.Join(d.Root, "repo"))
 	for i := range 60 {
 		p := fmt.Sprintf("d%d", i)
 		write(t, filepath.Join(d.Root, p), "x")
 		must(t, d.call("delete_file", M{"path": p}), "review")
 	}
 	rows := map[op.Name]M{"view_file": {"path": "f"}, "list_directory": {}, "file_info": {"path": "f"}, "diff_file": {"path": "f", "content": "two\n"}, "file_tree": {}, "search_files": {"pattern": "one"},
-		"validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}, "list_profiles": {}}
+		"validate_file": {"path": "f", "format": "env"}, "preview_markdown": {"path": "f"}, "detect_tests": {}, "list_backups": {}, "list_profiles": {},
+		"git_status": {"path": "repo"}, "git_diff": {"path": "repo"},
+		"git_log": {"path": "repo"}, "git_show": {"path": "repo"}, "git_blame": {"path": "repo/a"}}
 	for _, spec := range op.Operations() {
 		if spec.Class != op.Read || !spec.Built {
 			continue

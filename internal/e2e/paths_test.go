@@ -98,6 +98,7 @@ func TestPlaces(t *testing.T) {
 	exists = merge(exists, texts)
 	special := M{"fifo": "special_file", "dangling link": "not_found"}
 	folder := M{"dangling link": "not_found", "link to protected": "not_a_directory", "fifo": "not_a_directory", "empty": "done"}
+	noRepository := M{"dangling link": "not_found", "link to protected": "not_found", "fifo": "not_found", "empty": "not_found"}
 	rows := map[string]struct {
 		args M // without the path
 		want M
@@ -112,6 +113,11 @@ func TestPlaces(t *testing.T) {
 		"edit_file.path":         {M{"old_string": "A", "new_string": "B"}, follows(merge(special, M{"link to protected": "review protected_target"}))},
 		"create_directory.path":  {M{}, follows(M{"dangling link": "not_found", "link to protected": "exists", "fifo": "exists"})},
 		"copy_file.source":       {M{"destination": "new"}, follows(merge(special, M{"link to protected": "review protected_target"}))},
+		"git_status.path":        {M{}, follows(noRepository)},
+		"git_diff.path":          {M{}, follows(noRepository)},
+		"git_log.path":           {M{}, follows(noRepository)},
+		"git_show.path":          {M{}, follows(noRepository)},
+		"git_blame.path":         {M{}, follows(merge(noRepository, M{"empty": "invalid_path"}))},
 		"copy_file.destination":  {M{"source": "f"}, exists},
 		"file_tree.path":         {M{}, follows(folder)},
 		"detect_tests.path":      {M{}, follows(folder)},
