@@ -137,7 +137,23 @@ func (a *app) reviewList(ctx context.Context, root, state string) error {
 }
 
 func (a *app) cardRow(k card) []string {
-	return []string{line(string(k.ID)), line(k.State), line(string(k.Tier)), line(k.Title), joined(", ", line(k.Agent), a.until(k.ExpiresAt))}
+	return []string{line(string(k.ID)), line(k.State), line(string(k.Tier)), line(k.Title), joined(", ", line(k.Agent), a.until(k.ExpiresAt)), glimpse(k.Lines)}
+}
+
+// glimpse gives a list the first line of a card; review show has them all.
+func glimpse(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	const width = 72
+	first := []rune(line(lines[0]))
+	if len(first) > width {
+		first = append(first[:width-1], '…')
+	}
+	if n := len(lines) - 1; n > 0 {
+		return fmt.Sprintf("%s, and %d more", string(first), n)
+	}
+	return string(first)
 }
 
 // watch polls: a list a second over a local socket costs little and needs no stream.

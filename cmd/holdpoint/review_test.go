@@ -165,7 +165,7 @@ func TestApproveWithoutATerminal(t *testing.T) {
 
 	r = f.runWith(with{env: env}, "review", "list", "--json").wants(t, 0)
 	sameJSON(t, r.out, `[`+theCard+`]`)
-	f.runWith(with{env: env}, "review", "list").wants(t, 0, "ap_1", "T4", "Delete 1 file", "expires in")
+	f.runWith(with{env: env}, "review", "list").wants(t, 0, "ap_1", "T4", "Delete 1 file", "expires in", "delete a (file, 3 bytes)")
 	f.runWith(with{env: env}, "review").wants(t, 0, "ap_1")
 	sameJSON(t, f.runWith(with{env: env}, "review", "show", "ap_1", "--json").wants(t, 0).out, theCard)
 	f.runWith(with{env: map[string]string{"HOLDPOINT_REVIEW_PASSPHRASE": "wrong"}}, "review", "list").wants(t, 4, "was not taken")
