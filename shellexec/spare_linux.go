@@ -49,6 +49,9 @@ func (p *process) launch(s *Spares, g *group) error {
 		if g != nil {
 			err = g.join(ready.cmd.Process.Pid)
 		}
+		if err == nil && stateOf(ready.cmd.Process.Pid) == 'Z' {
+			err = unix.ESRCH // its threads may still hold the socket, but none will read
+		}
 		if err == nil {
 			err = ready.hand(p.cmd)
 		}

@@ -135,7 +135,7 @@ func TestProcessCeilings(t *testing.T) {
 		}
 	})
 	t.Run("S105 what the operator requires and the machine does not give runs nothing", func(t *testing.T) {
-		d := quick(t, "[process]\nconfinement = \"required\"\nmax_memory = \"256MiB\"\ncgroup = \"/proc\"\n")
+		d := quick(t, "[process]\nconfinement = \"required\"\nmax_memory = \""+memory+"\"\ncgroup = \"/proc\"\n")
 		if r := d.call("workspace_shell", M{"script": "touch ran"}); code(r) != "sandbox_unavailable" || !strings.Contains(text(r, "error", "message"), "memory_limit") || d.has("ran") {
 			t.Errorf("got %v", r)
 		}

@@ -323,7 +323,10 @@ func (r *replay) settle(rules []journal.Rule) {
 		if a.Kind != b.Kind {
 			return strings.Compare(a.Kind, b.Kind)
 		}
-		return int(a.Number - b.Number)
+		if a.Number != b.Number {
+			return int(a.Number - b.Number)
+		}
+		return strings.Compare(string(a.Record), string(b.Record))
 	})
 }
 
