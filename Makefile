@@ -85,8 +85,11 @@ endif
 
 security: build ## the hostile cases by kind, the races tried and their escapes, the noise, and what doctor --attack finds
 	@$(GO) run ./internal/requirements | grep '^S'
-	@$(GO) test -count=1 -v -run 'TestConfinement$$|TestTarget$$' ./internal/e2e | grep -E 'attempts|seed|open,|^(ok|FAIL|---)'
-	@$(GO) test -count=1 -v -run 'TestSymlinkRace$$' ./internal/rooted | grep -E 'attempts|^(ok|FAIL)'
+	@mkdir -p bin
+	@status=0; \
+	$(GO) test -count=1 -v -run 'TestConfinement$$|TestTarget$$' ./internal/e2e >bin/security.log 2>&1 || status=1; \
+	$(GO) test -count=1 -v -run 'TestSymlinkRace$$' ./internal/rooted >>bin/security.log 2>&1 || status=1; \
+	grep -E 'attempts|seed|open,|^(ok|FAIL|---)' bin/security.log; exit $$status
 	@$(BIN) doctor --attack
 
 lint: ## staticcheck, from its own module, with staticcheck.conf

@@ -10,8 +10,8 @@ import (
 	"holdpoint/op"
 )
 
-// tokenView is a token of the roster; no secret is in it.
-type tokenView struct {
+// TokenView is a token of the roster; no secret is in it.
+type TokenView struct {
 	ID        op.ID     `json:"id"`
 	Name      string    `json:"name"`
 	Role      op.Role   `json:"role"`
@@ -24,13 +24,13 @@ type tokenView struct {
 	Revoked   bool      `json:"revoked"`
 }
 
-func viewOf(t journal.Token) tokenView {
-	return tokenView{t.ID, t.Name, t.Role, t.Roots, t.Workflow, t.Profile, t.Clearance, t.Created, t.Expires, t.Revoked}
+func viewOf(t journal.Token) TokenView {
+	return TokenView{t.ID, t.Name, t.Role, t.Roots, t.Workflow, t.Profile, t.Clearance, t.Created, t.Expires, t.Revoked}
 }
 
 func (s *Server) getTokens(w http.ResponseWriter, r *http.Request, _ op.Caller) {
 	list, err := s.Engine.Tokens(r.Context())
-	views := []tokenView{}
+	views := []TokenView{}
 	for _, t := range list {
 		views = append(views, viewOf(t))
 	}
@@ -78,7 +78,7 @@ func (s *Server) postToken(w http.ResponseWriter, r *http.Request, _ op.Caller) 
 		return
 	}
 	reply(w, http.StatusOK, struct {
-		tokenView
+		TokenView
 		Token string `json:"token"` // shown this once
 	}{viewOf(t), secret})
 }

@@ -127,7 +127,7 @@ func (d shapes) route(pattern, path string, doc routeDoc, shape any) object {
 	}
 	if doc.row {
 		// Who answers second learns of the first: the row as it is recorded.
-		answers["409"] = object{"description": http.StatusText(409), "content": asJSON(object{"type": "object", "required": []string{"error"},
+		answers["409"] = object{"description": http.StatusText(http.StatusConflict), "content": asJSON(object{"type": "object", "required": []string{"error"},
 			"properties": object{"error": ref("Error"), "approval": good["content"].(object)["application/json"].(object)["schema"]}})}
 	}
 	answers["200"] = good

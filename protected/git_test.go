@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"holdpoint/op"
 )
 
 // gitAsks runs one `git check-ignore` over paths in dir and returns the deciding pattern
@@ -296,75 +294,5 @@ func TestClassesEqualGit(t *testing.T) {
 				t.Errorf("%s on byte %#x: got %v", line, b, got)
 			}
 		}
-	}
-}
-
-// Nested files, exclude file and negations across them, in one tree.
-func TestIgnorerEqualsGit(t *testing.T) {
-	r := seed(t)
-	wrong, ignored, total := 0, 0, 0
-	for range max(1, caseCount(t)/2000) {
-		dir := gitRepo(t)
-		dirs := map[string]bool{}
-		var paths []string
-		for i := range 300 {
-			p := aPath(r)
-			if i%2 == 0 {
-				if err := os.MkdirAll(filepath.Join(dir, p), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				for end := range ends(p) {
-					dirs[p[:end]] = true
-				}
-			}
-			paths = append(paths, p)
-		}
-		some := func() (lines []string) {
-			for range 1 + r.IntN(3) {
-				lines = append(lines, aLine(r))
-			}
-			return lines
-		}
-		write := func(name string, lines []string) {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		exclude := some()
-		write(".git/info/exclude", exclude)
-		files := []IgnoreFile{{".", exclude}}
-		deep := slices.Sorted(func(yield func(string) bool) {
-			for d := range dirs {
-				if !yield(d) {
-					return
-				}
-			}
-		})
-		for _, d := range append([]string{"."}, deep...) {
-			if d == "." || r.IntN(12) == 0 {
-				lines := some()
-				write(filepath.Join(d, ".gitignore"), lines)
-				files = append(files, IgnoreFile{op.Path(d), lines})
-			}
-		}
-		r.Shuffle(len(files)-1, func(i, j int) { files[i+1], files[j+1] = files[j+1], files[i+1] })
-		own := NewIgnorer(files)
-		git := gitAsks(t, dir, paths)
-		for _, p := range paths {
-			want := git[p] != "" && git[p][0] != '!'
-			total++
-			if want {
-				ignored++
-			}
-			if got := own.Ignored(op.Path(p), dirs[p]); got != want {
-				if wrong++; wrong < 10 {
-					t.Errorf("path %q (directory %v): got %v, git says %q; files %q", p, dirs[p], got, git[p], files)
-				}
-			}
-		}
-	}
-	t.Logf("%d cases, %d ignored, %d wrong", total, ignored, wrong)
-	if ignored == 0 {
-		t.Error("no path was ignored: the test shows nothing")
 	}
 }

@@ -23,7 +23,7 @@ func limits(namespaces bool, most int) error {
 		most = maxProcesses
 	}
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
-	if namespaces {
+	if namespaces && ownCount() {
 		if err := os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(most)), 0); err == nil {
 			return nil
 		}
@@ -32,6 +32,18 @@ func limits(namespaces bool, most int) error {
 		return errors.New("no limit of processes holds for root here")
 	}
 	return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: uint64(most), Max: uint64(most)})
+}
+
+// ownCount reports whether a process id namespace has a pid_max of its own, which came with
+// Linux 6.14. Before that there is one for the machine, and root would lower it for all.
+func ownCount() bool {
+	var u unix.Utsname
+	var major, minor int
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return n == 2 && (major > 6 || major == 6 && minor >= 14)
 }
 
 // kept are the capabilities that root keeps in its namespace, so that files of several

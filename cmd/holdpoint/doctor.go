@@ -71,7 +71,7 @@ func (a *app) probeFiles(dir string) []probe {
 	}
 	defer root.Close()
 	rows := []probe{{"workspace", true, root.Dir(), "canonical directory"},
-		{"openat2", root.Openat2(), "strict resolution in the kernel", "race-free paths; else os.Root with a mount check at each level"}}
+		{"openat2", root.Openat2(), "strict resolution in the kernel", "race-free paths; else our own walk, by handle one name at a time, with a mount check at each"}}
 	return append(rows, a.probeStores(root)...)
 }
 

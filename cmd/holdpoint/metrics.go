@@ -88,7 +88,7 @@ func (b *exposition) histogram(name, help string, t journal.TimesRead) {
 
 // labelWord lets wire words and bounds through, which need no escape.
 func labelWord(s string) string {
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_.+-eInf") != "" || len(s) > 64 {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_.+-I") != "" || len(s) > 64 {
 		return "other"
 	}
 	return s

@@ -4,25 +4,12 @@ import (
 	"time"
 
 	"holdpoint/audit"
+	"holdpoint/bridge"
 	"holdpoint/internal/flow"
 	"holdpoint/op"
 	"holdpoint/protected"
 	"holdpoint/review"
 )
-
-// roster is one row of the tokens as the bridge writes it.
-type roster struct {
-	ID        op.ID     `json:"id"`
-	Name      string    `json:"name"`
-	Role      op.Role   `json:"role"`
-	Roots     []string  `json:"roots,omitempty"`
-	Workflow  string    `json:"workflow,omitempty"`
-	Profile   string    `json:"profile,omitempty"`
-	Clearance int       `json:"clearance,omitempty"`
-	Created   time.Time `json:"created_at"`
-	Expires   time.Time `json:"expires_at,omitzero"`
-	Revoked   bool      `json:"revoked"`
-}
 
 // protection is either the patterns or what holds of one path.
 type protection struct {
@@ -115,10 +102,10 @@ func answerShapes() map[string]any {
 			} `json:"operations"`
 		}{},
 		"GET /v1/tokens": struct {
-			Tokens []roster `json:"tokens"`
+			Tokens []bridge.TokenView `json:"tokens"`
 		}{},
 		"POST /v1/tokens": struct {
-			roster
+			bridge.TokenView
 			Token string `json:"token"`
 		}{},
 		"DELETE /v1/tokens/{id}": struct {

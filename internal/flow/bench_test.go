@@ -7,34 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"holdpoint/audit"
 	"holdpoint/internal/flow"
-	"holdpoint/internal/journal"
 	"holdpoint/op"
 )
 
 // engine opens one on a new state and workspace.
 func engine(b testing.TB) (*flow.Engine, op.Caller, string) {
-	base := b.TempDir()
-	root := filepath.Join(base, "ws")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	state := filepath.Join(base, "state")
-	j, err := journal.Open(state, journal.Options{CreatedOK: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	e := flow.New(flow.Config{Version: "test"}, j, l, nil)
-	b.Cleanup(func() { e.Close(); l.Close(); j.Close() })
-	if _, err := e.AddRoot(b.Context(), flow.RootSpec{Dir: root}); err != nil {
-		b.Fatal(err)
-	}
-	return e, op.Caller{Token: "tk_bench", Name: "bench", Role: op.Agent}, root
+	o := flow.OpenNew(b, flow.Config{})
+	return o.Engine, op.Caller{Token: "tk_bench", Name: "bench", Role: op.Agent}, o.Root
 }
 
 func text(size int) string {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holdpoint/audit"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
 )
@@ -14,24 +13,8 @@ import (
 // client cannot time: a call that waits for its paths must not run on a grant, a rule or a
 // mode that is no more.
 func TestLifted(t *testing.T) {
-	base := t.TempDir()
-	root, state := filepath.Join(base, "ws"), filepath.Join(base, "state")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.Open(state, journal.Options{CreatedOK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := New(Config{Version: "test", ReviewAuth: "token", AllowYolo: true}, j, l, nil)
-	t.Cleanup(func() { e.Close(); l.Close(); j.Close() })
-	if _, err := e.AddRoot(t.Context(), RootSpec{Dir: root}); err != nil {
-		t.Fatal(err)
-	}
+	o := OpenNew(t, Config{ReviewAuth: "token", AllowYolo: true})
+	e, j, root := o.Engine, o.Journal, o.Root
 	token, _, err := e.CreateToken(t.Context(), TokenSpec{Name: "a", Role: op.Agent})
 	if err != nil {
 		t.Fatal(err)
@@ -116,24 +99,8 @@ func judged(t *testing.T, e *Engine, by op.Caller, req op.Request, want op.Verdi
 // A rule of an older form names its call in another way. What it names must be exactly this
 // call in the form of today, so that it covers nothing.
 func TestOlderRules(t *testing.T) {
-	base := t.TempDir()
-	root, state := filepath.Join(base, "ws"), filepath.Join(base, "state")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.Open(state, journal.Options{CreatedOK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := New(Config{Version: "test", ReviewAuth: "token"}, j, l, nil)
-	t.Cleanup(func() { e.Close(); l.Close(); j.Close() })
-	if _, err := e.AddRoot(t.Context(), RootSpec{Dir: root}); err != nil {
-		t.Fatal(err)
-	}
+	o := OpenNew(t, Config{ReviewAuth: "token"})
+	e, j, root := o.Engine, o.Journal, o.Root
 	token, _, err := e.CreateToken(t.Context(), TokenSpec{Name: "a", Role: op.Agent})
 	if err != nil {
 		t.Fatal(err)

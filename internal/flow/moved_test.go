@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holdpoint/audit"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
 	"holdpoint/shellexec"
@@ -23,29 +22,13 @@ func TestMain(m *testing.M) {
 // a client cannot time: the answer itself is refused while the directory is away. What was
 // released must not be written into the directory that went, nor into one that took its name.
 func TestMovedRoot(t *testing.T) {
-	base := t.TempDir()
-	root, state := filepath.Join(base, "ws"), filepath.Join(base, "state")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.Open(state, journal.Options{CreatedOK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := New(Config{Version: "test", ReviewAuth: "token"}, j, l, nil)
-	t.Cleanup(func() { e.Close(); l.Close(); j.Close() })
-	if _, err := e.AddRoot(t.Context(), RootSpec{Dir: root}); err != nil {
-		t.Fatal(err)
-	}
+	o := OpenNew(t, Config{ReviewAuth: "token"})
+	e, root := o.Engine, o.Root
 	if _, _, err := e.CreateToken(t.Context(), TokenSpec{Name: "p", Role: op.Reviewer}); err != nil {
 		t.Fatal(err)
 	}
 	agent, person := op.Caller{Token: "tk_a", Name: "a", Role: op.Agent}, op.Caller{Token: "tk_p", Name: "p", Role: op.Reviewer}
-	away := filepath.Join(base, "away")
+	away := root + ".away"
 	move := func(from, to string) {
 		t.Helper()
 		if err := os.Rename(from, to); err != nil {
@@ -127,24 +110,8 @@ func TestMovedRoot(t *testing.T) {
 
 // TestNoEntry closes the journal under an engine: what stands for a store that takes nothing.
 func TestNoEntry(t *testing.T) {
-	base := t.TempDir()
-	root, state := filepath.Join(base, "ws"), filepath.Join(base, "state")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.Open(state, journal.Options{CreatedOK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := New(Config{Version: "test"}, j, l, nil)
-	t.Cleanup(func() { e.Close(); l.Close() })
-	if _, err := e.AddRoot(t.Context(), RootSpec{Dir: root}); err != nil {
-		t.Fatal(err)
-	}
+	o := OpenNew(t, Config{})
+	e, j, root := o.Engine, o.Journal, o.Root
 	agent := op.Caller{Token: "tk_a", Name: "a", Role: op.Agent}
 	put := func(path string) op.Reply {
 		return e.Call(t.Context(), agent, op.Request{Op: op.WriteFile, Args: op.Object{"path": path, "content": "x"}}, nil)

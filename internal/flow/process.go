@@ -455,10 +455,8 @@ func (e *Engine) spot(c *call) (shellexec.Spec, error) {
 		return shellexec.Spec{}, err
 	}
 	defer n.Close()
-	hide := append([]string{e.jrn.Dir()}, e.cfg.Process.Hide...)
-	for _, w := range []string{filepath.Join(c.ws.Root.Dir(), storeName), filepath.Join(filepath.Dir(c.ws.Root.Dir()), ".holdpoint-store-"+c.ws.Key[:12])} {
-		hide = append(hide, w)
-	}
+	hide := append([]string{e.jrn.Dir(), filepath.Join(c.ws.Root.Dir(), storeName), filepath.Join(filepath.Dir(c.ws.Root.Dir()), ".holdpoint-store-"+c.ws.Key[:12])},
+		e.cfg.Process.Hide...)
 	return shellexec.Spec{Root: c.ws.Root.Dir(), RootDev: n.Info.Dev, RootIno: n.Info.Ino, Dir: c.ws.Root.Dir(), Hide: hide,
 		Memory: e.cfg.Process.MaxMemory, CPU: e.cfg.Process.MaxCPU, Cgroup: e.cfg.Process.Cgroup}, nil
 }
@@ -503,29 +501,33 @@ func on(levels []shellexec.Level, name string) bool {
 }
 
 // stats lists all that stands in the root. What held answers true for is taken with its
-// own name only: nothing below it can change.
+// own name only: nothing below it can change. held is asked of every name, also where they
+// are too many to be listed, or one is a mount point: then the answer is errEnough.
 func (w *Workspace) stats(ctx context.Context, held func(p op.Path, dir bool) bool) (map[op.Path]rooted.Info, error) {
 	n, err := w.Root.Look(ctx, ".", false)
 	if err != nil {
 		return nil, err
 	}
 	defer n.Close()
-	out := map[op.Path]rooted.Info{}
-	err = n.Tree(ctx, func(p op.Path, info rooted.Info, _ func() (*rooted.Node, error)) error {
+	out, whole := map[op.Path]rooted.Info{}, true
+	err = n.TreePast(ctx, func(p op.Path, info rooted.Info, _ func() (*rooted.Node, error)) error {
 		if p == storeName {
 			return fs.SkipDir
 		}
-		if len(out) >= maxManifest {
-			return errEnough
+		if whole = whole && len(out) < maxManifest; whole {
+			out[p] = info
 		}
-		out[p] = info
 		if held(p, info.Kind == op.Directory) && info.Kind == op.Directory {
 			return fs.SkipDir
 		}
 		return nil
+	}, func(p op.Path) error {
+		whole = false // what lies on another file system cannot be compared here
+		held(p, true)
+		return nil
 	})
-	if errors.Is(err, op.CrossesMount) {
-		return nil, errEnough // what lies on another file system cannot be compared here
+	if err == nil && !whole {
+		return nil, errEnough
 	}
 	return out, err
 }

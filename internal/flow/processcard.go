@@ -262,7 +262,7 @@ func (e *Engine) confinedLines(p *process) []string {
 		out = append(out, "processor time is not limited, but for the time limit of the run: the operator set no limit")
 	}
 	if p.stat == nil {
-		out = append(out, "too much stands in the root to tell afterwards what changed")
+		out = append(out, "too much stands in the root, or another file system is mounted in it, to tell afterwards what changed")
 	}
 	return out
 }

@@ -61,7 +61,8 @@ func TestP(t *testing.T) {
 	}
 }
 
-// TestGuards holds the list to its form: known ids, and blocks that can be read.
+// TestGuards holds the list to its form: known ids, blocks that can be read, and lines that
+// the product has.
 func TestGuards(t *testing.T) {
 	guards, err := readGuards("../../testdata/requirements/guards.txt")
 	if err != nil {
@@ -77,6 +78,9 @@ func TestGuards(t *testing.T) {
 	for _, g := range guards {
 		if g.old == g.new {
 			t.Errorf("line %d: the guard is not taken out", g.line)
+		}
+		if _, err := g.without("../.."); err != nil {
+			t.Error(err)
 		}
 		for _, id := range g.ids {
 			if r := l.byID[id]; r == nil || r.not != "" {

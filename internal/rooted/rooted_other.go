@@ -55,7 +55,8 @@ func (n *Node) Child(string) (*Node, error)                    { return nil, uns
 func (n *Node) Entries(context.Context) ([]Entry, error)       { return nil, unsupported() }
 func (n *Node) Manifest(context.Context) (Manifest, error)     { return Manifest{}, unsupported() }
 func (n *Node) State(context.Context) (op.State, error)        { return op.State{}, unsupported() }
-func (n *Node) Tree(context.Context, func(op.Path, Info, func() (*Node, error)) error) error {
+func (n *Node) Tree(context.Context, Visit) error              { return unsupported() }
+func (n *Node) TreePast(context.Context, Visit, func(op.Path) error) error {
 	return unsupported()
 }
 

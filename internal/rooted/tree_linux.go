@@ -64,20 +64,24 @@ func (n *Node) names() ([]string, error) {
 // what it holds. It goes by handle, never into links; a mount point on the way ends it
 // with crosses_mount. node opens the thing for fn, which closes it. fn may answer
 // fs.SkipDir to pass over a directory, and any other error ends the walk.
-func (n *Node) Tree(ctx context.Context, fn func(p op.Path, info Info, node func() (*Node, error)) error) error {
+func (n *Node) Tree(ctx context.Context, fn Visit) error { return n.TreePast(ctx, fn, nil) }
+
+// TreePast is Tree that passes over mount points: past is told of each, and ends the walk
+// by an error. nil ends it with crosses_mount.
+func (n *Node) TreePast(ctx context.Context, fn Visit, past func(p op.Path) error) error {
 	entries, err := n.Entries(ctx)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := n.visit(ctx, e, fn); err != nil {
+		if err := n.visit(ctx, e, fn, past); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (n *Node) visit(ctx context.Context, e Entry, fn func(op.Path, Info, func() (*Node, error)) error) error {
+func (n *Node) visit(ctx context.Context, e Entry, fn Visit, past func(op.Path) error) error {
 	p := n.Path.Join(e.Name)
 	if e.Info.Kind != op.Directory {
 		err := fn(p, e.Info, func() (*Node, error) { return n.child(e.Name) })
@@ -90,6 +94,9 @@ func (n *Node) visit(ctx context.Context, e Entry, fn func(op.Path, Info, func()
 	if errors.Is(err, op.NotFound) {
 		return nil
 	}
+	if past != nil && errors.Is(err, op.CrossesMount) {
+		return past(p)
+	}
 	if err != nil {
 		return err
 	}
@@ -101,7 +108,7 @@ func (n *Node) visit(ctx context.Context, e Entry, fn func(op.Path, Info, func()
 	if err != nil || dir.Info.Kind != op.Directory {
 		return err
 	}
-	return dir.Tree(ctx, fn)
+	return dir.TreePast(ctx, fn, past)
 }
 
 // Child opens one name of a directory by its handle, without reading it. A link is not

@@ -86,6 +86,9 @@ type Features struct {
 	TmpFile  bool // a file can be made without a name
 }
 
+// Visit is called for each thing of a tree.
+type Visit func(p op.Path, info Info, node func() (*Node, error)) error
+
 // HoldOptions bounds a Hold; the zero value is right.
 type HoldOptions struct {
 	BreakLinks bool               // let a file with several names get one of its own
