@@ -48,7 +48,7 @@ fatigue: ## cards per hour by reason, over ten recorded hours of an agent's work
 	@$(GO) run ./bench/fatigue
 
 shots: ## pictures of the review page at 1280 and 390 pixels, light and dark, into docs/shots (needs Chromium)
-	HOLDPOINT_SHOTS="$(CURDIR)/docs/shots" $(GO) test -count=1 -run 'TestShots$$' ./internal/e2e
+	HOLDPOINT_SHOTS="$(CURDIR)/docs/shots" $(GO) test -count=1 -tags shots -run 'TestShots$$' ./internal/e2e
 
 PEERS := .bench/peers
 FS_SERVER := $(PEERS)/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js

@@ -12,14 +12,6 @@ import (
 	"time"
 )
 
-// folded makes names below an empty directory equal that differ by case only.
-func folded(t *testing.T, dir string) {
-	t.Helper()
-	if out, err := exec.Command("chattr", "+F", dir).CombinedOutput(); err != nil {
-		t.Fatalf("chattr: %v %s", err, out)
-	}
-}
-
 // small mounts a file system of a few bytes for a test.
 func small(t *testing.T, size string) string {
 	t.Helper()
