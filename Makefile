@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety security torture lint bench-quick bench-reads bench-start shots
+.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety soak fuzz security torture lint bench-quick bench-reads bench-start shots
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -37,6 +37,21 @@ safety: ## failing system calls, damage, model, filesystems, power cuts and kill
 	@HOLDPOINT_FAULTS=$(FAULTS) HOLDPOINT_FLIPS=100 HOLDPOINT_MODEL=$(MODEL) HOLDPOINT_FILESYSTEMS=4 HOLDPOINT_CRASHES=$(CRASHES) HOLDPOINT_KILL=all \
 	  $(GO) test -count=1 -timeout 90m -v -run '^(TestFaults|TestDamage|TestModel|TestFilesystems|TestPowerCut|TestKill)$$' ./internal/e2e >bin/safety.log 2>&1; \
 	  status=$$?; sed -nE '/(faults|kills):$$/,/^(=== |---)/p; s/^ +[a-z]+_test.go:[0-9]+: ((damage|model|filesystem|ext4|xfs)[: ].*)/\1/p' bin/safety.log; exit $$status
+
+SOAK ?= 2h
+
+soak: ## a daemon kept busy with everything for SOAK: memory, descriptors and threads each time all is quiet (fails when they grow)
+	HOLDPOINT_SOAK=$(SOAK) $(GO) test -count=1 -timeout 0 -v -run '^TestSoak$$' ./internal/e2e
+
+FUZZTIME ?= 10m
+
+fuzz: ## every fuzz target for FUZZTIME, one after the other; what crashes one is kept in its testdata
+	@mkdir -p bin; rm -f bin/fuzz.log
+	@status=0; \
+	for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' . | sort); do for name in $$(sed -nE 's/^func (Fuzz[A-Za-z]+)\(.*/\1/p' $$file); do \
+	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -parallel 2 ./$$(dirname $$file) >bin/fuzz.one 2>&1 || status=1; \
+	  echo "$$name $$(grep -E '^fuzz: elapsed.*execs' bin/fuzz.one | tail -1 | cut -d' ' -f3-) $$(grep -cE '^--- FAIL' bin/fuzz.one) crashes"; cat bin/fuzz.one >>bin/fuzz.log; \
+	done; done; exit $$status
 
 N ?= 40
 SEED ?= 0

@@ -178,6 +178,9 @@ func (h *helper) enter() error {
 	if err := unix.Chdir(h.Dir); err != nil {
 		return fmt.Errorf("the working directory cannot be entered: %w", err)
 	}
+	if err := unix.Stat(".", &st); err != nil || h.DirIno != 0 && !h.View && (st.Dev != h.DirDev || st.Ino != h.DirIno) {
+		return errors.New("the working directory is no longer the directory that was looked at") // another one, a link, or a mount over it
+	}
 	here, err := unix.Getwd()
 	if err != nil || here != h.Root && !strings.HasPrefix(here, strings.TrimSuffix(h.Root, "/")+"/") {
 		return errors.New("the working directory leads out of the workspace")

@@ -279,7 +279,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		p.theirs = append(p.theirs, w)
 		return w, nil
 	}
-	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, Confined: s.Confined,
+	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, DirDev: s.DirDev, DirIno: s.DirIno, Confined: s.Confined,
 		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, View: s.View != nil, Plain: s.View != nil && s.View.Plain, Copied: s.View != nil && s.View.Copied, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes(),
 		Memory: s.Memory, CPU: s.CPU, Grouped: s.group != nil, GroupWanted: s.Cgroup != "", GroupFault: s.groupFault})
 	if err != nil {

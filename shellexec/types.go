@@ -39,6 +39,8 @@ type Spec struct {
 	RootDev uint64 // what the directory must still be
 	RootIno uint64
 	Dir     string // working directory, in Root
+	DirDev  uint64 // what it must still be; not compared in a view, nor where DirIno is zero
+	DirIno  uint64
 	Stdin   []byte
 	Timeout time.Duration
 
@@ -116,6 +118,7 @@ type order struct {
 	Root, Dir                       string
 	Home                            string // of the daemon, whose secrets are hidden
 	RootDev, RootIno                uint64
+	DirDev, DirIno                  uint64
 	Confined, Namespaces, Network   bool
 	Probe, Terminal                 bool
 	View, Plain, Copied             bool

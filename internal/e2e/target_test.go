@@ -4,12 +4,10 @@ package e2e
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -139,101 +137,6 @@ func TestTarget(t *testing.T) {
 		if strings.Contains(d.Log.String(), "panic") {
 			t.Errorf("seed %d: %s", seed, d.Log)
 		}
-	})
-}
-
-// TestConfinement has a folder exchanged with a link to the outside all the time, beside
-// every operation. HOLDPOINT_CONFINE_N sets the rounds of each.
-func TestConfinement(t *testing.T) {
-	t.Parallel()
-	rounds := 20
-	fmt.Sscan(os.Getenv("HOLDPOINT_CONFINE_N"), &rounds)
-	root, state := dirs(t)
-	policy := policyFile(t, filepath.Dir(state), M{"id": "p", "workflow_ids": []string{"w"}, "operations": []string{"delete_file", "move_file"}, "roots": []string{root}})
-	d := quickOn(t, root, state, "[profiles.bot]\nrequire_approval = false\n", []string{"HOLDPOINT_TRUSTED_AUTOMATION_POLICY_FILE=" + policy})
-	bot := d.token(M{"name": "bot", "role": "agent", "workflow": "w", "profile": "bot"})
-	in := func(p string) string { return filepath.Join(root, p) }
-	out := filepath.Join(filepath.Dir(root), "OUT")
-	write(t, in("d/f"), "inside 0\n")
-	write(t, in("src"), "inside\n")
-	write(t, in("d/s/t/x"), "inside\n")
-	write(t, filepath.Join(out, "f"), "outside 0\n")
-	write(t, filepath.Join(out, "s/t/x"), "outside\n")
-	os.Symlink("../OUT", in("d.other"))
-	outside := digest(t, out)
-	stop, stopped := make(chan bool), make(chan bool)
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				exchange(in("d"), in("d.other"))
-			}
-		}
-	}()
-	t.Run("S11, S12, S13 (part) no operation reads or writes outside while a folder is swapped for a link", func(t *testing.T) {
-		total, done, escapes := 0, 0, 0
-		for _, c := range []struct {
-			op   string
-			args func(i int) M
-		}{
-			{"view_file", func(int) M { return M{"path": "d/f"} }},
-			{"list_directory", func(int) M { return M{"path": "d", "depth": 3} }},
-			{"file_tree", func(int) M { return M{"path": "d", "stats": true} }},
-			{"search_files", func(int) M { return M{"path": ".", "pattern": "side"} }},
-			{"file_info", func(int) M { return M{"path": "d/f"} }},
-			{"diff_file", func(int) M { return M{"path": "d/f", "content": "x\n"} }},
-			{"edit_file", func(i int) M {
-				return M{"path": "d/f", "old_string": "side ", "new_string": fmt.Sprintf("side %d", i%10)}
-			}},
-			{"write_file", func(i int) M { return M{"path": fmt.Sprintf("d/w%d", i), "content": "x"} }},
-			{"create_directory", func(i int) M { return M{"path": fmt.Sprintf("d/c%d/e", i)} }},
-			{"copy_file", func(i int) M { return M{"source": "d/f", "destination": fmt.Sprintf("copy%d", i)} }},
-			{"copy_file", func(i int) M { return M{"source": "src", "destination": fmt.Sprintf("d/copy%d", i)} }},
-			{"move_file", func(i int) M { return M{"source": fmt.Sprintf("copy%d", i), "destination": fmt.Sprintf("d/m%d", i)} }},
-			{"delete_file", func(i int) M { return M{"path": fmt.Sprintf("d/c%d", i), "recursive": true} }},
-			{"delete_file", func(i int) M { return M{"path": "d/s", "recursive": true} }},
-		} {
-			for i := range rounds {
-				_, r := d.send(bot, M{"op": c.op, "args": c.args(i)})
-				total++
-				if r["status"] == "done" {
-					done++
-				}
-				if res := fmt.Sprint(r["result"]); strings.Contains(res, "outside") {
-					escapes++
-					t.Errorf("%s read from outside: %.200s", c.op, res)
-				}
-				if c.op == "delete_file" && r["status"] == "done" {
-					d.http("POST", "/v1/undo", bot, M{"credential": r["undo_credential"]})
-				}
-				if i%100 == 0 && digest(t, out) != outside {
-					t.Fatalf("%s: the outside changed", c.op)
-				}
-			}
-			if digest(t, out) != outside {
-				t.Fatalf("%s: the outside changed", c.op)
-			}
-		}
-		t.Logf("%d attempts, %d done, %d escapes", total, done, escapes)
-		if done*10 < total {
-			t.Errorf("only %d of %d came through", done, total)
-		}
-	})
-	close(stop)
-	<-stopped
-	t.Run("S11 (part) nothing half-made is left on either side", func(t *testing.T) {
-		filepath.Walk(filepath.Dir(root), func(p string, _ os.FileInfo, err error) error {
-			if p == state {
-				return filepath.SkipDir
-			}
-			if base := filepath.Base(p); err == nil && (strings.HasPrefix(base, ".") || strings.Contains(base, "tmp") || strings.HasPrefix(base, "op_")) {
-				t.Errorf("left over: %s", p)
-			}
-			return err
-		})
 	})
 }
 

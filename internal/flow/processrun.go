@@ -32,6 +32,9 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	if err != nil {
 		return e.fail(c, d, err)
 	}
+	if spec.DirDev, spec.DirIno, err = c.standsAt(ctx, p.dir); err != nil {
+		return e.fail(c, d, err)
+	}
 	id := e.jrn.NewID("run_")
 	spec.Program, spec.Argv, spec.Dir, spec.Timeout, spec.Network = p.program.File, p.argv, p.dir, p.timeout, p.run.Network
 	spec.Confined, spec.ReadOnly, spec.Names = e.cfg.Process.Confinement != "off", p.readOnly, p.names
@@ -80,6 +83,24 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 		}
 	}
 	return e.finished(ctx, c, d, r)
+}
+
+// standsAt tells which directory the working directory is now. It is looked for from the
+// root, so that no link and no mount is crossed; the program starts in this one or not at all.
+func (c *call) standsAt(ctx context.Context, dir string) (dev, ino uint64, err error) {
+	at, ok := c.inside(dir)
+	if !ok {
+		return 0, 0, op.Fail(op.OutsideWorkspace, "the working directory lies outside").In("args.cwd")
+	}
+	n, err := c.ws.Root.Look(ctx, at, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer n.Close()
+	if n.Info.Kind != op.Directory {
+		return 0, 0, op.Fail(op.Stale, "the working directory is no longer one").At(at).Do("nothing was run; ask again")
+	}
+	return n.Info.Dev, n.Info.Ino, nil
 }
 
 func dimension(given *int64, usual uint16) uint16 {

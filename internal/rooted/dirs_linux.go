@@ -129,7 +129,11 @@ func remake(at place, r removed) error {
 		return err
 	}
 	defer closeFD(fd)
-	if err := own(fd, r.info); err != nil {
+	now, _, err := lookAt(fd, "")
+	if err != nil {
+		return err
+	}
+	if err := own(fd, now, r.info); err != nil {
 		return err
 	}
 	have, _ := attributes(fd)

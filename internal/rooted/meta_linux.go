@@ -46,7 +46,11 @@ func carry(fd int, like *Node) error {
 // carryAll gives fd what src has besides its bytes and times, or names what is lost.
 func carryAll(fd, src int, want Info, p op.Path) error {
 	var lost []string
-	if err := own(fd, want); err != nil {
+	now, _, err := lookAt(fd, "")
+	if err != nil {
+		return fail(err, p)
+	}
+	if own(fd, now, want) != nil {
 		lost = append(lost, "owner")
 	}
 	if err := unix.Fchmod(fd, want.Mode); err != nil { // after chown, which clears setuid
@@ -85,10 +89,9 @@ func ownAsDir(fd int, dir Info) error {
 }
 
 // own sets owner and group where they differ.
-func own(fd int, want Info) error {
-	got, _, err := lookAt(fd, "")
-	if err != nil || got.UID == want.UID && got.GID == want.GID {
-		return err
+func own(fd int, now, want Info) error {
+	if now.UID == want.UID && now.GID == want.GID {
+		return nil
 	}
 	return unix.Fchown(fd, int(want.UID), int(want.GID))
 }
