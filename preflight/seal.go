@@ -63,7 +63,8 @@ func (s *Sealer) mac(body []byte) []byte {
 
 // Drift compares pins with what is seen now and names the first that does not hold:
 // stale_precondition with the current hash. A path that is pinned but not looked at, or
-// looked at but not pinned, is drift as well.
+// looked at but not pinned, is drift as well. A directory that was to be made on the way to
+// a path and stands by now is none: the path is the same, and one thing less has to be done.
 func Drift(pins []op.Pin, now op.Facts) *op.Error {
 	was := make(map[op.Path]op.Pin, len(pins))
 	for _, p := range pins {
@@ -79,11 +80,25 @@ func Drift(pins []op.Pin, now op.Facts) *op.Error {
 		}
 	}
 	for _, p := range pins {
-		if !seen[p.Path] {
+		if !seen[p.Path] && !onTheWay(p, seen) {
 			return op.Fail(op.Stale, "the call now resolves to other paths than before").At(p.Path)
 		}
 	}
 	return nil
+}
+
+// onTheWay reports an absent directory through which a path that is seen leads now. What is
+// seen has its canonical path, so that every part of it is a directory and no link.
+func onTheWay(p op.Pin, seen map[op.Path]bool) bool {
+	if p.Kind != op.Absent {
+		return false
+	}
+	for at := range seen {
+		if at != p.Path && at.Within(p.Path) {
+			return true
+		}
+	}
+	return false
 }
 
 func staleMessage(old, now op.Pin, known bool) string {

@@ -42,7 +42,7 @@ type Terms struct {
 // when its pins are the same; fresh tells which. The row is on disk before this returns.
 func (q *Queue) Hold(ctx context.Context, t Terms, c Card) (row journal.Approval, fresh bool, err error) {
 	own, err := q.Journal.Approvals(ctx, journal.ApprovalFilter{State: journal.Pending, Token: t.Caller.Token, Call: t.CallDigest})
-	if err != nil {
+	if _, err = journal.Intact(err); err != nil { // a damaged card is not this one
 		return row, false, err
 	}
 	for _, a := range own {
@@ -114,7 +114,7 @@ func (q *Queue) Row(ctx context.Context, id op.ID) (journal.Approval, error) {
 			q.Lapsed(row)
 		}
 	}
-	if err != nil {
+	if _, err := journal.Intact(err); err != nil { // of a damaged row its own reading tells
 		return journal.Approval{}, err
 	}
 	return q.Journal.Approval(ctx, id)

@@ -210,6 +210,9 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 		return s, err
 	}
 	e.watches(&s)
+	if w := e.hurt.warning(by); w != nil {
+		s.Warnings = append(s.Warnings, *w)
+	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, w := range e.roots {

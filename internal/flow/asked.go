@@ -27,7 +27,7 @@ func (e *Engine) askedBefore(ctx context.Context, c *call, card *review.Card) {
 	if c.process == nil || c.process.typed != nil {
 		return
 	}
-	rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{Token: c.by.Token, Root: c.ws.Key, Call: c.digest})
+	rows, err := e.rows(ctx, journal.ApprovalFilter{Token: c.by.Token, Root: c.ws.Key, Call: c.digest})
 	if err != nil || len(rows) == 0 {
 		return // a courtesy: the card is whole without it
 	}

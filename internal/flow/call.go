@@ -218,9 +218,10 @@ func (e *Engine) ledger(ctx context.Context, c *call) (op.Reply, bool, error) {
 	return reply, true, nil
 }
 
-// remember puts the reply of a call that left no operation and no row into the ledger.
+// remember puts the reply of a call that left no operation and no row into the ledger,
+// unless it says that the same request may be made again: then nothing has taken the id.
 func (e *Engine) remember(ctx context.Context, c *call, r op.Reply) op.Reply {
-	if c.req.RequestID == "" || r.OperationID != "" || r.Approval != nil {
+	if c.req.RequestID == "" || r.OperationID != "" || r.Approval != nil || again(r) {
 		return r
 	}
 	body, err := json.Marshal(r)
@@ -231,6 +232,12 @@ func (e *Engine) remember(ctx context.Context, c *call, r op.Reply) op.Reply {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "not_recorded", Message: "this reply could not be kept: the request id is not taken"})
 	}
 	return r
+}
+
+// again reports a failure that is none of the call's own: nothing ran, and the same request
+// may come through later.
+func again(r op.Reply) bool {
+	return r.Error != nil && r.Error.Retry == "same" && !r.EffectsExecuted && r.Result == nil
 }
 
 // pinned holds a call to the pins that it brought.
@@ -341,7 +348,7 @@ func (e *Engine) Malformed(by op.Caller, name op.Name, err error) (answer op.Rep
 // retries says whether the same call may work later, after a correction, or never.
 func retries(c op.Code) string {
 	switch c {
-	case op.BusyWriter, op.QueueFull, op.NoSpace, op.StoreFull, op.IOError, op.NotReady, op.Internal:
+	case op.BusyWriter, op.QueueFull, op.NoSpace, op.StoreFull, op.IOError, op.NotReady, op.NoReviewer, op.Cancelled, op.Internal:
 		return "same"
 	case op.OperationDisabled, op.ClearanceTooLow, op.Forbidden, op.NotAvailable, op.UndoForged, op.UndoUnknown, op.UndoConsumed, op.UndoExpired, op.Rejected, op.Expired, op.UnknownOutcome:
 		return "never"

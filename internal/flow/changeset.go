@@ -470,19 +470,21 @@ func (e *Engine) landedSet(row journal.Approval) {
 	}
 }
 
-// liveSets lists the sets of a root that still wait for a person, or are being landed.
-func (e *Engine) liveSets(ctx context.Context, w *Workspace) (map[string]bool, error) {
-	out := map[string]bool{}
+// liveSets lists the sets of a root that still wait for a person, or are being landed. Not
+// sure: a row that cannot be read may belong to any other.
+func (e *Engine) liveSets(ctx context.Context, w *Workspace) (live map[string]bool, sure bool, err error) {
+	live, sure = map[string]bool{}, true
 	for _, state := range []string{journal.Pending, journal.Approved, journal.Executing} {
-		rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: state, Root: w.Key})
+		rows, left, err := e.listed(ctx, journal.ApprovalFilter{State: state, Root: w.Key})
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
+		sure = sure && len(left.Rows) == 0
 		for _, row := range rows {
 			if id := landing(row); id != "" {
-				out[id] = true
+				live[id] = true
 			}
 		}
 	}
-	return out, nil
+	return live, sure, nil
 }

@@ -67,6 +67,7 @@ type Engine struct {
 	room    room // of the stores
 	counts  counts
 	denied  denied
+	hurt    hurt // rows of the queue that are not as they were written
 	// unrecorded holds rows that ended and whose end the journal could not take, by id:
 	// whoever asks learns what happened, until the next start completes the record.
 	unrecorded sync.Map

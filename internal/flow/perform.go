@@ -54,7 +54,7 @@ func (e *Engine) perform(ctx context.Context, c *call, d op.Decision, approval o
 	if err := c.plan.Stage(ctx, c.ws.Store, e.slot); err != nil {
 		return e.fail(c, d, err)
 	}
-	held, err := c.ws.Root.Hold(ctx, c.ws.Store, inTree(c.plan.Steps), rooted.HoldOptions{BreakLinks: c.plan.BreakLinks})
+	held, err := c.ws.Root.Hold(ctx, c.ws.Store, inTree(c.plan.Steps), rooted.HoldOptions{BreakLinks: c.plan.BreakLinks, OnTheWay: onTheWay(c.facts)})
 	if err != nil {
 		c.plan.Unstage(c.ws.Store)
 		return e.fail(c, d, e.spent(ctx, c, c.drifted(err)))

@@ -220,7 +220,7 @@ func (e *Engine) Approvals(ctx context.Context, by op.Caller, state string) ([]r
 	if by.Role == op.Agent {
 		f.Token = by.Token
 	}
-	rows, err := e.jrn.Approvals(ctx, f)
+	rows, err := e.rows(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (e *Engine) ApprovalPage(ctx context.Context, by op.Caller, f journal.Appro
 	if err := e.Expire(ctx); err != nil {
 		return p, err
 	}
-	rows, err := e.jrn.Approvals(ctx, f)
+	rows, left, err := e.listed(ctx, f)
 	if err != nil {
 		return p, err
 	}
@@ -260,8 +260,11 @@ func (e *Engine) ApprovalPage(ctx context.Context, by op.Caller, f journal.Appro
 			return p, err
 		}
 	}
-	if len(rows) == f.Limit {
-		p.Next = rows[len(rows)-1].Seq
+	if len(rows)+len(left.Rows) == f.Limit { // what is left out has its place on the page
+		p.Next = left.Last
+		if len(rows) > 0 {
+			p.Next = max(p.Next, rows[len(rows)-1].Seq)
+		}
 	}
 	for _, r := range rows {
 		if w := e.byKey(r.Root); w != nil && mayUse(by, w) {
@@ -279,6 +282,8 @@ func (e *Engine) Expire(ctx context.Context) error {
 	for _, r := range rows {
 		e.ended(r)
 	}
+	left, err := journal.Intact(err)
+	e.hurt.add(left)
 	return err
 }
 

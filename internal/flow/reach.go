@@ -41,7 +41,7 @@ func (e *Engine) RuleReach(ctx context.Context, id op.ID) (Reach, error) {
 	if err != nil {
 		return Reach{}, err
 	}
-	rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{Root: row.Root, Token: row.Token})
+	rows, err := e.rows(ctx, journal.ApprovalFilter{Root: row.Root, Token: row.Token})
 	if err != nil {
 		return Reach{}, err
 	}

@@ -94,12 +94,12 @@ func (e *Engine) relog(ctx context.Context, key string, ended func(*audit.Record
 // The journal is asked for each slot that is there, so that a long history costs nothing.
 func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 	var failed error
-	sets, err := e.liveSets(ctx, w)
+	sets, sure, err := e.liveSets(ctx, w)
 	if err != nil {
 		return err
 	}
 	live := func(slot string) bool {
-		if sets[rooted.SetOf(slot)] {
+		if set := rooted.SetOf(slot); set != "" && (sets[set] || !sure) {
 			return true
 		}
 		named, err := e.jrn.NamesSlot(ctx, w.Key, slot)
@@ -126,14 +126,15 @@ func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 // Recover settles what was approved but had not ended when the daemon stopped: a file
 // change is executed if its intent was in the journal, else failed with nothing changed.
 // Nothing is run again. It replays the audit lines that a crash kept from the log.
-// Call it after all roots are added.
+// A row that is not as it was written stays as it is: nothing carries it out, status names
+// it, and all others go on. Call it after all roots are added.
 func (e *Engine) Recover(ctx context.Context) error {
 	if err := e.endSessions(ctx); err != nil {
 		return err
 	}
 	e.endLeft()
 	for _, state := range []string{"approved", "executing"} {
-		rows, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: state})
+		rows, err := e.rows(ctx, journal.ApprovalFilter{State: state})
 		if err != nil {
 			return err
 		}
@@ -143,7 +144,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 			}
 		}
 	}
-	waiting, err := e.jrn.Approvals(ctx, journal.ApprovalFilter{State: journal.Pending})
+	waiting, err := e.rows(ctx, journal.ApprovalFilter{State: journal.Pending})
 	if err != nil {
 		return err
 	}
@@ -160,8 +161,12 @@ func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
 		state = "unknown" // it may have started; all of it ended with the daemon
 	}
 	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: row.Root, Approval: row.ID, Limit: 1})
+	left, err := journal.Intact(err)
 	if err != nil {
 		return err
+	}
+	if left != nil {
+		state = "unknown" // what it did is on record, and the record is not as it was written
 	}
 	if len(ops) == 1 && (ops[0].State == journal.Committed || ops[0].State == journal.Undone) {
 		state, reply, id = "executed", ops[0].Reply, ops[0].ID

@@ -297,7 +297,7 @@ func (e *Engine) busy(r *run) bool {
 	if attached > 0 {
 		return true
 	}
-	rows, err := e.jrn.Approvals(context.Background(), journal.ApprovalFilter{State: journal.Pending, Token: r.token})
+	rows, err := e.rows(context.Background(), journal.ApprovalFilter{State: journal.Pending, Token: r.token})
 	if err != nil {
 		return false
 	}

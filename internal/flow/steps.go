@@ -15,10 +15,14 @@ func inTree(steps []op.Step) []op.Step {
 }
 
 // filled puts the steps that were held back among those that concern the store alone.
+// Those that there was no more need of are not among the held.
 func filled(all, held []op.Step) []op.Step {
 	out := make([]op.Step, 0, len(all))
 	for _, s := range all {
 		if s.Do.InTree() {
+			if len(held) == 0 || held[0].Do != s.Do || held[0].Path != s.Path {
+				continue
+			}
 			s, held = held[0], held[1:]
 		}
 		out = append(out, s)
@@ -36,4 +40,16 @@ func standsOn(s op.Step, earlier []op.Step) bool {
 		}
 	}
 	return false
+}
+
+// onTheWay lists the directories that a call makes only to get to its targets. That one
+// came to stand meanwhile is no change of anything that the call stands on.
+func onTheWay(f op.Facts) []op.Path {
+	var out []op.Path
+	for _, t := range f.Targets {
+		if t.Role == op.RoleParent && t.Kind == op.Absent {
+			out = append(out, t.Path)
+		}
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"holdpoint/op"
@@ -160,30 +161,35 @@ func (j *Journal) Cancel(ctx context.Context, id op.ID, by string) (Approval, er
 }
 
 // Expire turns pending rows whose deadline has passed into expired ones, or rejected by
-// the timer where the row says so, and returns
-// exactly those that it turned, so that each lapse is told once. DURABLE. Rows that pause
-// never expire.
+// the timer where the row says so, and returns exactly those that it turned, so that each
+// lapse is told once. DURABLE. Rows that pause never expire, nor do damaged ones, which come
+// as a *Damaged beside the others.
 func (j *Journal) Expire(ctx context.Context, now time.Time) ([]Approval, error) {
-	due, damaged := j.due(ctx, now)
-	if len(due) == 0 {
-		return nil, damaged
+	due, err := j.due(ctx, now)
+	damaged, err := Intact(err)
+	if err != nil || len(due) == 0 {
+		return nil, errors.Join(err, damaged.orNil())
 	}
 	var out []Approval
-	err := j.write(ctx, durable, func(t *tx) error {
+	err = j.write(ctx, durable, func(t *tx) error {
 		out = nil
 		for _, seen := range due {
 			r, err := t.row(approvals, string(seen.ID))
-			if err != nil {
-				return err
+			a := Approval{}
+			if err == nil {
+				a, err = approvalOf(r)
 			}
-			a, err := approvalOf(r)
-			if err != nil {
-				return err
-			}
-			if a.State != Pending { // answered since
+			if err == nil && a.State != Pending { // answered since
 				continue
 			}
-			if err := t.fill(&a); err != nil {
+			if err == nil {
+				err = t.fill(&a)
+			}
+			if damagedRow(err) { // it stays as it is, and the others lapse
+				damaged = damaged.without(seen.Seq, string(seen.ID), err)
+				continue
+			}
+			if err != nil {
 				return err
 			}
 			a.State, a.Changed = Expired, now
@@ -200,5 +206,5 @@ func (j *Journal) Expire(ctx context.Context, now time.Time) ([]Approval, error)
 	if err != nil {
 		return nil, err
 	}
-	return out, damaged
+	return out, damaged.orNil()
 }

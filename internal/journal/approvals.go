@@ -193,7 +193,8 @@ type ApprovalFilter struct {
 	Limit int    // 0 is no limit
 }
 
-// Approvals returns what a filter picks, oldest first; damaged rows as Operations.
+// Approvals returns what a filter picks, oldest first. Where rows are damaged it returns
+// the others with a *Damaged.
 func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error) {
 	var where []string
 	var args []any
@@ -218,19 +219,26 @@ func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, 
 		rest += fmt.Sprintf(" LIMIT %d", f.Limit)
 	}
 	rows, err := j.many(ctx, approvals, rest, args...)
+	damaged, err := Intact(err)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]Approval, 0, len(rows))
 	for _, r := range rows {
 		a, bad := approvalOf(r)
 		if bad == nil {
 			bad = j.readError(approvals, j.fill(j.read.content, &a))
 		}
-		if bad != nil {
-			err = bad
-			continue
+		switch {
+		case bad == nil:
+			out = append(out, a)
+		case damagedRow(bad):
+			damaged = damaged.without(r.seq, r.name, bad)
+		default:
+			return nil, bad
 		}
-		out = append(out, a)
 	}
-	return out, err
+	return out, damaged.orNil()
 }
 
 // CountApprovals tells how many rows are in a state, of one token or of all, without
@@ -244,13 +252,17 @@ func (j *Journal) CountApprovals(ctx context.Context, state string, token op.ID)
 // due gives the pending rows whose deadline has passed, by the index on it.
 func (j *Journal) due(ctx context.Context, now time.Time) ([]Approval, error) {
 	rows, err := j.many(ctx, approvals, "WHERE state = 'pending' AND deadline > 0 AND deadline < ? ORDER BY seq", nanos(now))
+	damaged, err := Intact(err)
+	if err != nil {
+		return nil, err
+	}
 	var out []Approval
 	for _, r := range rows {
 		if a, bad := approvalOf(r); bad != nil {
-			err = bad
+			damaged = damaged.without(r.seq, r.name, bad)
 		} else if a.Due(now) {
 			out = append(out, a)
 		}
 	}
-	return out, err
+	return out, damaged.orNil()
 }

@@ -146,8 +146,8 @@ func (j *Journal) one(ctx context.Context, t *table, name string) (row, error) {
 	return r, j.readError(t, err)
 }
 
-// many reads rows. Damaged ones are left out and named in the error, so that one of them
-// does not hide the others.
+// many reads rows. Damaged ones are left out and named in the error, a *Damaged, so that
+// one of them does not hide the others.
 func (j *Journal) many(ctx context.Context, t *table, rest string, args ...any) ([]row, error) {
 	j.catchUp()
 	found, err := j.readers.QueryContext(ctx, t.selectSQL(rest), args...)
@@ -156,14 +156,12 @@ func (j *Journal) many(ctx context.Context, t *table, rest string, args ...any) 
 	}
 	defer found.Close()
 	var out []row
-	var damaged error
+	var damaged *Damaged
 	for found.Next() {
 		r, err := j.scan(t, found)
 		switch {
 		case errors.Is(err, op.StateCorrupt):
-			if damaged == nil {
-				damaged = err
-			}
+			damaged = damaged.without(r.seq, r.name, err)
 		case err != nil:
 			return nil, j.readError(t, err)
 		default:
@@ -173,7 +171,7 @@ func (j *Journal) many(ctx context.Context, t *table, rest string, args ...any) 
 	if err := found.Err(); err != nil {
 		return nil, j.readError(t, err)
 	}
-	return out, damaged
+	return out, damaged.orNil()
 }
 
 // readError gives a failed read its code.

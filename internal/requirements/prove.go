@@ -1,16 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -57,6 +50,12 @@ func (l *lists) prove(root string, n int, seed uint64, only string, out, errs io
 		ids = ids[:min(n, len(ids))]
 	}
 	fmt.Fprintf(out, "seed %d: %d ids of the C, I, U and X rows that are covered; %d guards are listed\n", seed, len(ids), len(guards))
+	runner, err := newRunner(root)
+	if err != nil {
+		fmt.Fprintln(errs, err)
+		return 1
+	}
+	defer runner.close()
 	counts := map[string]int{}
 	for _, id := range ids {
 		r := l.byID[id]
@@ -64,7 +63,7 @@ func (l *lists) prove(root string, n int, seed uint64, only string, out, errs io
 			fmt.Fprintf(errs, "%s is no requirement\n", id)
 			return 2
 		}
-		p := r.proof(root, guards)
+		p := r.proof(runner, guards)
 		counts[p.state]++
 		fmt.Fprintf(out, "%-5s %-9s %5.1f s  %s\n", p.id, p.state, p.took.Seconds(), strings.TrimSpace(p.why+" "+r.title))
 	}
@@ -76,7 +75,7 @@ func (l *lists) prove(root string, n int, seed uint64, only string, out, errs io
 	return 0
 }
 
-func (r *requirement) proof(root string, guards []guard) proof {
+func (r *requirement) proof(runner *runner, guards []guard) proof {
 	p := proof{id: r.id, state: unlisted}
 	begun := time.Now()
 	defer func() { p.took = time.Since(begun) }()
@@ -85,7 +84,7 @@ func (r *requirement) proof(root string, guards []guard) proof {
 			if id != r.id {
 				continue
 			}
-			state, why := r.run(root, g)
+			state, why := r.run(runner, g)
 			// Several guards of one id are all taken out, one by one: each must be noticed.
 			if p.state, p.why = state, why; state != noticed {
 				p.took = time.Since(begun)
@@ -98,28 +97,13 @@ func (r *requirement) proof(root string, guards []guard) proof {
 }
 
 // run takes one guard out. It is noticed when a test that claims the id fails.
-func (r *requirement) run(root string, g guard) (state, why string) {
-	text, err := g.without(root)
+func (r *requirement) run(runner *runner, g guard) (state, why string) {
+	without, err := runner.without(g)
 	if err != nil {
 		return unproven, err.Error() + ":"
 	}
-	dir, err := os.MkdirTemp("", "prove")
-	if err != nil {
-		return unproven, err.Error()
-	}
-	defer os.RemoveAll(dir)
-	file, err := filepath.Abs(filepath.Join(root, filepath.FromSlash(g.file)))
-	if err != nil {
-		return unproven, err.Error()
-	}
-	other, overlay := filepath.Join(dir, "x.go"), filepath.Join(dir, "overlay.json")
-	body, _ := json.Marshal(map[string]any{"Replace": map[string]string{file: other}})
-	if err := errors.Join(os.WriteFile(other, []byte(text), 0o600), os.WriteFile(overlay, body, 0o600)); err != nil {
-		return unproven, err.Error()
-	}
-	state, why = survived, fmt.Sprintf("(guard on line %d)", g.line)
 	for _, c := range r.claims() {
-		red, err := runClaim(root, overlay, c)
+		red, err := without.notices(c)
 		if err != nil {
 			return unproven, err.Error() + ":"
 		}
@@ -127,7 +111,7 @@ func (r *requirement) run(root string, g guard) (state, why string) {
 			return noticed, ""
 		}
 	}
-	return state, why
+	return survived, fmt.Sprintf("(guard on line %d)", g.line)
 }
 
 // claims are the tests to run, one for each function and name.
@@ -145,39 +129,4 @@ func (r *requirement) claims() []claim {
 		return !strings.Contains(out[i].at, "e2e") && strings.Contains(out[j].at, "e2e")
 	})
 	return out
-}
-
-// runClaim runs the function of a claim under an overlay and tells whether the subtest that
-// makes the claim was red, or was never reached because something before it was.
-func runClaim(root, overlay string, c claim) (bool, error) {
-	file, _, _ := strings.Cut(c.at, ":")
-	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout=180s", "-run", "^"+c.test+"$", "./"+path.Dir(file))
-	cmd.Dir = root
-	// The environment carries the overlay to the builds that tests start themselves.
-	cmd.Env = append(os.Environ(), strings.TrimSpace("GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+overlay))
-	out, _ := cmd.Output() // the events tell how it ended
-	name, _, _ := strings.Cut(strings.ReplaceAll(c.name, " ", "_"), "%")
-	ran, reached, red, topRed := false, false, false, false
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var e struct{ Action, Test string }
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Test == "" {
-			continue
-		}
-		ran = true
-		at := strings.HasPrefix(e.Test, c.test+"/") && strings.Contains(e.Test, strings.TrimRight(name, "_"))
-		switch {
-		case at && e.Action == "fail":
-			red = true
-		case at && e.Action == "pass":
-			reached = true
-		case e.Test == c.test && e.Action == "fail":
-			topRed = true
-		}
-	}
-	if !ran {
-		return false, fmt.Errorf("%s did not run without the guard: it does not compile, or nothing starts", c.test)
-	}
-	return red || !reached && topRed || !reached && cmd.ProcessState.ExitCode() != 0, nil
 }

@@ -87,6 +87,7 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 		unlock()
 		return nil, err
 	}
+	steps = h.stillToMake(steps)
 	for i, step := range steps {
 		h.acts = append(h.acts, newAct(step, i, standsOn(step, steps[:i])))
 	}
@@ -106,6 +107,23 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 	}
 	h.guard("held")
 	return h, nil
+}
+
+// stillToMake leaves out the directories on the way that came to stand meanwhile, as those
+// that another call made: nothing was to be done to them, and no link leads through them.
+func (h *Held) stillToMake(steps []op.Step) []op.Step {
+	return slices.DeleteFunc(slices.Clone(steps), func(s op.Step) bool {
+		if s.Do != op.MakeDir || !slices.Contains(h.o.OnTheWay, s.Path) {
+			return false
+		}
+		at, err := h.place(s.Path)
+		if err != nil {
+			return false
+		}
+		defer closeFD(at.dir)
+		now, _, err := lookAt(at.dir, at.name)
+		return err == nil && now.Kind == op.Directory
+	})
 }
 
 // use works in a store; in one of copies, in its near folder.
@@ -192,7 +210,7 @@ func standsOn(s op.Step, earlier []op.Step) bool {
 }
 
 // Steps gives the steps as they must go on record: with the inodes and the copies that
-// Hold found out. Steps that stood on earlier ones have theirs only after Apply.
+// Hold found out, without those that it left out. Steps that stood on earlier ones have theirs only after Apply.
 func (h *Held) Steps() []op.Step {
 	out := make([]op.Step, len(h.acts))
 	for i, a := range h.acts {

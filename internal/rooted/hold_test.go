@@ -573,3 +573,38 @@ func TestCancelApply(t *testing.T) {
 		}
 	}
 }
+
+// A directory on the way that came to stand is left out; whatever else stands there, and a
+// directory that was meant itself, is drift.
+func TestOnTheWay(t *testing.T) {
+	b := newBench(t, Options{})
+	way := HoldOptions{OnTheWay: []op.Path{"a", "a/b"}}
+	steps := func(n string) []op.Step {
+		return []op.Step{mkdirStep("a"), mkdirStep("a/b"), b.place(op.Path("a/b/"+n), n, "s"+n)}
+	}
+	must(t, os.Mkdir(b.path("ws/a"), 0o755))
+	_, _, err := b.do(HoldOptions{}, steps("1")...)
+	wants(t, err, op.Stale)
+	done, _, err := b.do(way, steps("2")...)
+	must(t, err)
+	if len(done) != 2 || done[0].Path != "a/b" {
+		t.Errorf("did %v", done)
+	}
+	more, _, err := b.do(way, steps("3")...)
+	must(t, err)
+	b.reads("ws/a/b/3", "3")
+	_, r, err := b.do(HoldOptions{}, op.Inverse(done)...)
+	must(t, err)
+	if !slices.Equal(r.Kept, []op.Path{"a/b"}) {
+		t.Errorf("kept %v", r.Kept)
+	}
+	b.mustDo(op.Inverse(more)...)
+	must(t, os.Remove(b.path("ws/a/b")))
+	b.link("..", "ws/a/b")
+	was := b.tree()
+	_, _, err = b.do(way, steps("4")...)
+	wants(t, err, op.Stale)
+	if b.tree() != was {
+		t.Errorf("it stands:\n%s", b.tree())
+	}
+}

@@ -94,6 +94,7 @@ type HoldOptions struct {
 	BreakLinks bool               // let a file with several names get one of its own
 	WaitWriter time.Duration      // how long to wait for a writer to close; 0 is 200 ms
 	NoLease    bool               // act as where no lease can be had
+	OnTheWay   []op.Path          // directories that are made only to get further: where one stands by now, its step is left out
 	Guard      func(point string) // called at named points; may be nil
 }
 
