@@ -43,8 +43,9 @@ type Credential struct {
 	ID        ID        `json:"id"`
 	Operation ID        `json:"operation_id"`
 	Op        Name      `json:"op"`
-	Root      string    `json:"root"` // root key
-	Effects   []Effect  `json:"effects"`
+	Root      string    `json:"root"`           // root key
+	Effects   []Effect  `json:"effects"`        // the first, where they are many
+	More      int       `json:"more,omitempty"` // further ones, which the operation's record has
 	ExpiresAt time.Time `json:"expires_at"`
 	Seal      string    `json:"seal"` // keyed BLAKE3 over all of the above, with a key only the daemon has
 }

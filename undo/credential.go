@@ -38,8 +38,27 @@ func New(key []byte, now func() time.Time, keep time.Duration) *Keeper {
 func (k *Keeper) Credential(o journal.Operation) *op.Credential {
 	c := op.Credential{ID: "un_" + o.ID[len("op_"):], Operation: o.ID, Op: o.Op, Root: o.Root,
 		Effects: op.Effects(o.Steps), ExpiresAt: o.Expires.UTC().Truncate(time.Second)}
+	c.Effects, c.More = carried(c.Effects)
 	c.Seal = k.seal(c)
 	return &c
+}
+
+// What a credential names of many effects: it has to travel, and its operation is what is
+// taken back, whole.
+const (
+	maxNamed   = 500
+	maxCarried = 256 << 10 // bytes of their names
+)
+
+func carried(all []op.Effect) (first []op.Effect, more int) {
+	size := 0
+	for i, e := range all {
+		size += len(e.Path) + len(e.To) + len(e.Before.Target) + len(e.After.Target)
+		if i == maxNamed || size > maxCarried {
+			return all[:i], len(all) - i
+		}
+	}
+	return all, 0
 }
 
 // seal is a keyed BLAKE3 over the canonical form of all other fields.

@@ -78,7 +78,7 @@ func (e *Engine) lookBackMany(ctx context.Context, c *call, a *op.UndoArgs) erro
 // tangled reports steps that stand on one another: the tree that each leaves is not the one
 // that is there now, and only going back in order tells what must be there.
 func tangled(steps []op.Step) bool {
-	var seen []op.Path
+	var seen op.Touched
 	for _, s := range inTree(steps) {
 		if s.Do == op.MakeDir || s.Do == op.RemoveDir {
 			continue
@@ -87,10 +87,11 @@ func tangled(steps []op.Step) bool {
 			if p == "" {
 				continue
 			}
-			if slices.ContainsFunc(seen, func(q op.Path) bool { return p.Within(q) || q.Within(p) }) {
+			if one := (op.Step{Path: p}); seen.By(one) {
 				return true
+			} else {
+				seen.Add(one)
 			}
-			seen = append(seen, p)
 		}
 	}
 	return false
@@ -272,9 +273,9 @@ func (e *Engine) inReach(ctx context.Context, c *call, ops []journal.Operation, 
 			for _, o := range ops {
 				back = append(back, op.Inverse(inTree(o.Steps))...)
 			}
-			for i, s := range back {
-				if standsOn(s, back[:i]) {
-					depends[s.Path], depends[s.To] = true, true
+			for i, stands := range standing(back) {
+				if stands {
+					depends[back[i].Path], depends[back[i].To] = true, true
 				}
 			}
 		}

@@ -164,13 +164,14 @@ func (e *Engine) lookBack(ctx context.Context, c *call) error {
 		return e.lookBackTangled(ctx, c, o, a.Force)
 	}
 	subjects, hidden := e.reachable(ctx, c, o.Steps)
-	if err := e.see(ctx, c, subjects, preflight.Deep); err != nil {
+	now, err := e.seeBack(ctx, c, subjects)
+	if err != nil {
 		return err
 	}
 	for _, p := range hidden {
 		c.facts.Targets = append(c.facts.Targets, preflight.Place(ctx, c.ws, p, false, nil))
 	}
-	steps, err := e.revert(ctx, c, o, a.Force)
+	steps, err := e.revert(ctx, c, o, a.Force, now)
 	if err != nil {
 		c.close()
 		return e.spent(ctx, c, err)
@@ -180,6 +181,28 @@ func (e *Engine) lookBack(ctx context.Context, c *call) error {
 	c.planned(plan)
 	c.facts.Mutates, c.facts.ChangeBytes = true, 0
 	return nil
+}
+
+// seeBack sees what an undo changes, as much at once as a change may hold open, and gives how
+// each path is now.
+func (e *Engine) seeBack(ctx context.Context, c *call, subjects []op.Subject) (map[op.Path]op.State, error) {
+	now := map[op.Path]op.State{}
+	c.sight = &preflight.Sight{Available: true}
+	for from := 0; from < len(subjects); from += seenAtOnce {
+		sight, err := preflight.Look(ctx, c.ws.Root, c.ws, subjects[from:min(from+seenAtOnce, len(subjects))], preflight.Deep)
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range sight.Nodes {
+			t := sight.Targets[i]
+			now[n.Path] = op.State{Kind: t.Kind, Hash: t.Hash, Size: t.Size, Mode: t.Mode, Target: n.Info.Target}
+		}
+		c.facts.Targets = append(c.facts.Targets, sight.Targets...)
+		c.sight.Available = c.sight.Available && sight.Available
+		sight.Close()
+	}
+	c.facts.Available = c.sight.Available
+	return now, nil
 }
 
 // spent words a conflict for whoever asked second: the tree is not what the operation left
@@ -252,12 +275,7 @@ func (e *Engine) meant(ctx context.Context, c *call, a *op.UndoArgs) (journal.Op
 }
 
 // revert gives the steps back, and refuses when a path is not what the operation left.
-func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force bool) ([]op.Step, error) {
-	now := map[op.Path]op.State{}
-	for i, n := range c.sight.Nodes {
-		t := c.facts.Targets[i]
-		now[n.Path] = op.State{Kind: t.Kind, Hash: t.Hash, Size: t.Size, Mode: t.Mode, Target: n.Info.Target}
-	}
+func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force bool, now map[op.Path]op.State) ([]op.Step, error) {
 	steps, err := undo.Revert(ctx, c.ws.Store, o.Steps, e.slot)
 	if err != nil {
 		return nil, err
@@ -271,8 +289,9 @@ func (e *Engine) revert(ctx context.Context, c *call, o journal.Operation, force
 		}, e.slot)
 	}
 	var there []int
+	stands := standing(steps)
 	for i, s := range steps {
-		if s.Do == op.RemoveDir || !s.Do.InTree() || standsOn(s, steps[:i]) {
+		if s.Do == op.RemoveDir || !s.Do.InTree() || stands[i] {
 			continue // the last is compared when its turn comes
 		}
 		is, seen := now[s.Path]
@@ -315,9 +334,9 @@ func conflict(s op.Step, is op.State) error {
 func (e *Engine) reachable(ctx context.Context, c *call, steps []op.Step) (look []op.Subject, hidden []op.Path) {
 	back := op.Inverse(inTree(steps))
 	depends := map[op.Path]bool{}
-	for i, s := range back {
-		if standsOn(s, back[:i]) {
-			depends[s.Path], depends[s.To] = true, true
+	for i, stands := range standing(back) {
+		if stands {
+			depends[back[i].Path], depends[back[i].To] = true, true
 		}
 	}
 	for _, s := range revertSubjects(steps) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"holdpoint/audit"
@@ -155,6 +156,10 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 	r := e.reply(c, op.Done, d)
 	r.OperationID, r.EffectsExecuted = o.ID, true
 	r.Effects = effects(o.Steps, report.Kept)
+	if more := len(r.Effects) - maxChanges; more > 0 {
+		r.Effects = r.Effects[:maxChanges]
+		r.Warnings = append(r.Warnings, op.Warning{Code: "effects_cut", Message: fmt.Sprintf("%d more paths changed; the record of the operation has all of them", more)})
+	}
 	r.UndoCredential = e.keeper.Credential(o)
 	r.Result = e.resultOf(c, o, report)
 	if report.Weak {

@@ -55,8 +55,8 @@ func (e *Engine) settle(ctx context.Context, o journal.Operation, done bool) err
 		}
 	} else {
 		outcome = "recovered"
-		d := o.Decision
-		r := op.Reply{Status: op.Done, Op: o.Op, OperationID: o.ID, RequestID: o.RequestID, Decision: &d, Effects: op.Effects(o.Steps), EffectsExecuted: true,
+		d, effects := o.Decision, op.Effects(o.Steps)
+		r := op.Reply{Status: op.Done, Op: o.Op, OperationID: o.ID, RequestID: o.RequestID, Decision: &d, Effects: effects[:min(len(effects), maxChanges)], EffectsExecuted: true,
 			UndoCredential: e.keeper.Credential(o), Result: map[string]any{"recovered": true}}
 		if err := e.commit(ctx, o, r, false); err != nil {
 			return err

@@ -30,16 +30,16 @@ func filled(all, held []op.Step) []op.Step {
 	return out
 }
 
-// standsOn reports whether what a step begins with is what an earlier one makes, so that
-// it cannot be compared with what stands there before that one was done.
-func standsOn(s op.Step, earlier []op.Step) bool {
-	touches := func(a, b op.Path) bool { return a != "" && b != "" && (a.Within(b) || b.Within(a)) }
-	for _, e := range earlier {
-		if touches(s.Path, e.Path) || touches(s.Path, e.To) || touches(s.To, e.Path) || touches(s.To, e.To) {
-			return true
-		}
+// standing reports of each step whether what it begins with is what an earlier one makes, so
+// that it cannot be compared with what stands there before that one was done.
+func standing(steps []op.Step) []bool {
+	out := make([]bool, len(steps))
+	var earlier op.Touched
+	for i, s := range steps {
+		out[i] = earlier.By(s)
+		earlier.Add(s)
 	}
-	return false
+	return out
 }
 
 // onTheWay lists the directories that a call makes only to get to its targets. That one

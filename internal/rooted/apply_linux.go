@@ -31,7 +31,7 @@ func (h *Held) Apply(ctx context.Context) (Report, error) {
 		return h.report, err
 	}
 	for _, a := range h.acts {
-		h.report.Weak = h.report.Weak || a.file >= 0 && !a.leased && a.step.Do != op.Move
+		h.report.Weak = h.report.Weak || a.isWeak()
 		h.s.forget(a.step.Slot) // from now on the slot is a pre-image, or empty
 	}
 	// All stands and is on disk. Should this fail, the next start moves on what is left.
@@ -40,9 +40,27 @@ func (h *Held) Apply(ctx context.Context) (Report, error) {
 }
 
 func (h *Held) forward(ctx context.Context) error {
-	for _, a := range h.acts {
+	for _, piece := range h.pieces() {
+		err := h.doAll(ctx, piece)
+		if err == nil && h.inPieces {
+			err = h.ended(piece)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Held) doAll(ctx context.Context, piece []*act) error {
+	for _, a := range piece {
 		if err := ctx.Err(); err != nil {
 			return op.Fail(op.Cancelled, "cancelled before the change was made").At(a.step.Path).Because(err)
+		}
+		if a.rested {
+			if err := h.wake(ctx, a); err != nil {
+				return fail(err, a.step.Path)
+			}
 		}
 		if a.later {
 			err := h.prepare(ctx, a)
@@ -211,7 +229,11 @@ func (h *Held) confirm(ctx context.Context) error {
 	names := h.s.begin(h.syncNames)
 	var reread error
 	for _, a := range h.acts {
-		if reread == nil {
+		switch {
+		case reread != nil:
+		case h.inPieces:
+			reread = h.standsRead(ctx, a)
+		default:
 			reread = h.reread(ctx, a)
 		}
 	}
@@ -221,14 +243,21 @@ func (h *Held) confirm(ctx context.Context) error {
 	if reread != nil {
 		return reread
 	}
+	if h.inPieces {
+		return nil // each piece was asked
+	}
 	if err := h.carry(ctx); err != nil {
 		return err
 	}
-	if !h.last.IsZero() && slices.ContainsFunc(h.acts, func(a *act) bool { return a.leased }) {
+	return h.leasesStand(h.acts)
+}
+
+func (h *Held) leasesStand(acts []*act) error {
+	if !h.last.IsZero() && slices.ContainsFunc(acts, func(a *act) bool { return a.leased }) {
 		pause(settleTime - time.Since(h.last))
 	}
 	h.guard("before lease check")
-	for _, a := range h.acts {
+	for _, a := range acts {
 		if a.leased && !leaseStands(a.file) {
 			return stale(a.step.Path, "another program opened the file for writing at the last moment")
 		}
@@ -239,6 +268,9 @@ func (h *Held) confirm(ctx context.Context) error {
 // syncNames syncs each directory that a step changed, once, and all at the same time: a
 // filesystem with one journal then commits them together.
 func (h *Held) syncNames() error {
+	if h.inPieces {
+		return fail(retry(func() error { return unix.Syncfs(h.s.fd) }), "")
+	}
 	type dir struct {
 		fd int
 		p  op.Path

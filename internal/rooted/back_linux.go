@@ -22,7 +22,13 @@ func (h *Held) backward(ctx context.Context, cause error) error {
 			continue
 		}
 		h.guard("back " + string(a.step.Do))
-		note, err := h.back(ctx, a)
+		note, err := "", h.stir(a)
+		if err == nil {
+			note, err = h.back(ctx, a)
+		}
+		if h.inPieces {
+			a.rest()
+		}
 		if note != "" {
 			notes = append(notes, note)
 		}

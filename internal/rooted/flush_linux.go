@@ -61,6 +61,11 @@ func (s *Store) Flushed(slot string) error {
 
 // flushed waits for all that must be on the disk before the first rename.
 func (h *Held) flushed() error {
+	if h.inPieces {
+		if err := retry(func() error { return unix.Syncfs(h.s.fd) }); err != nil {
+			return fail(err, "")
+		}
+	}
 	for _, a := range h.acts {
 		err := a.flush.wait()
 		if err == nil {

@@ -53,6 +53,9 @@ func benchIn(t *testing.T, top string, o Options) *bench {
 	var err error
 	b.root, err = Open(b.ws, o)
 	must(t, err)
+	if os.Getenv(inPieces) != "" {
+		b.root.whole = 0
+	}
 	if os.Getenv(asCopies) != "" {
 		b.st, err = OpenCopies(filepath.Join(top, "store"), b.root)
 	} else {
@@ -62,6 +65,9 @@ func benchIn(t *testing.T, top string, o Options) *bench {
 	t.Cleanup(func() { _ = b.st.Close(); _ = b.root.Close() })
 	return b
 }
+
+// inPieces in the environment has every list of steps carried out one step at a time.
+const inPieces = "HOLDPOINT_TEST_PIECES"
 
 // asCopies in the environment gives every bench a store of copies.
 const asCopies = "HOLDPOINT_TEST_COPIES"

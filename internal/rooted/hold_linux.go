@@ -22,7 +22,8 @@ type Held struct {
 	report Report
 
 	applied     bool
-	copyEntries int // what far will have to copy
+	inPieces    bool // the list is too long for all of it to be held at once
+	copyEntries int  // what far will have to copy
 	copyBytes   int64
 }
 
@@ -31,6 +32,10 @@ type act struct {
 	step     op.Step
 	index    int
 	later    bool // stands on an earlier step: opened and checked when its turn comes
+	rested   bool // its handles were given back
+	weak     bool // rested, and put away without a lease
+	lent     bool // rested, and had a lease until then
+	sure     bool // info is older than its hash, so that a stat tells whether that still holds
 	from, to place
 	was      int  // path handle on what stands at Path before
 	file     int  // reading handle on it, which bears the lease
@@ -88,10 +93,13 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 		return nil, err
 	}
 	steps = h.stillToMake(steps)
+	h.inPieces = len(steps) > r.whole && h.far == nil // a copy is made under the lease
+	var earlier op.Touched
 	for i, step := range steps {
-		h.acts = append(h.acts, newAct(step, i, standsOn(step, steps[:i])))
+		h.acts = append(h.acts, newAct(step, i, earlier.By(step)))
+		earlier.Add(step)
 	}
-	for i, a := range h.acts {
+	for _, a := range h.acts {
 		err := h.fetch(ctx, a)
 		if err == nil && !a.later {
 			err = h.prepare(ctx, a)
@@ -102,7 +110,10 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 			return nil, fail(err, a.step.Path)
 		}
 		if a.later {
-			h.foresee(a, h.Steps()[:i])
+			h.foresee(a)
+		}
+		if h.inPieces && !a.later {
+			a.rest()
 		}
 	}
 	h.guard("held")
@@ -144,13 +155,13 @@ func newAct(step op.Step, i int, later bool) *act {
 // foresee finds the inode that a later Take or Move will meet, so that the record can name
 // it: that of what an earlier step puts there, or of what stands now where an earlier
 // step will bring it from. It stays 0 where nobody can know; Settle goes by hash then.
-func (h *Held) foresee(a *act, earlier []op.Step) {
+func (h *Held) foresee(a *act) {
 	if a.step.Do != op.Take && a.step.Do != op.Move {
 		return
 	}
 	p := a.step.Path
-	for i := len(earlier) - 1; i >= 0; i-- {
-		switch s := earlier[i]; {
+	for i := a.index - 1; i >= 0; i-- {
+		switch s := h.acts[i].step; {
 		case s.Do == op.Move && p.Within(s.To):
 			p = s.Path + p[len(s.To):]
 		case (s.Do == op.Swap || s.Do == op.Place) && p == s.Path:

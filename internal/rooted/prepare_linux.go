@@ -111,9 +111,11 @@ func (h *Held) standing(ctx context.Context, a *act, lend bool) (err error) {
 	if err != nil {
 		return fail(err, p)
 	}
+	before := Moment()
 	if a.info, _, err = lookAt(a.was, ""); err != nil {
 		return fail(err, p)
 	}
+	a.sure = a.info.Ctime.Before(before)
 	if a.info.Kind != want.Kind {
 		return stale(p, "a "+string(a.info.Kind)+" stands there now, not a "+string(want.Kind))
 	}
@@ -176,7 +178,10 @@ func (h *Held) openFile(ctx context.Context, a *act, lend bool) (err error) {
 		return nil
 	}
 	// Another program may have written it without a sync; what goes into the store has to
-	// survive a crash. Apply waits for it.
+	// survive a crash. Apply waits for it, and flushes a long list as one.
+	if h.inPieces {
+		return nil
+	}
 	a.flush = h.s.begin(func() error { return syncData(a.file) })
 	return nil
 }

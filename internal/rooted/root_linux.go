@@ -18,6 +18,7 @@ type Root struct {
 	in         opener
 	self       Info
 	locks      locks
+	whole      int // the longest list of steps that is held at once
 
 	mu     sync.RWMutex
 	fd     int       // guarded by mu; none after Close
@@ -35,7 +36,7 @@ func Open(dir string, o Options) (*Root, error) {
 	if err != nil {
 		return nil, op.AsError(fail(err, "")).Do("give an existing directory as root")
 	}
-	r := &Root{given: given, fd: fd}
+	r := &Root{given: given, fd: fd, whole: heldWhole}
 	r.self, r.in.mount, err = lookAt(fd, "")
 	if err == nil {
 		r.dir, err = filepath.EvalSymlinks(given)

@@ -3,6 +3,7 @@ package rooted
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"holdpoint/op"
 )
@@ -38,11 +39,15 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 	if err != nil {
 		return Settled{}, err
 	}
-	t := &settling{h: &Held{r: r, unlock: unlock}, steps: steps}
+	t := &settling{h: &Held{r: r, unlock: unlock}, steps: steps, works: map[op.Path][]int{}}
+	for i, s := range steps {
+		t.works[s.Path] = append(t.works[s.Path], i)
+	}
 	if err := t.h.use(s); err != nil {
 		unlock()
 		return Settled{}, err
 	}
+	t.h.inPieces = len(steps) > r.whole && t.h.far == nil
 	defer t.h.Close()
 	was, all, err := t.survey(ctx)
 	if err != nil {
@@ -55,7 +60,7 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 		t.stow(ctx)
 		return Settled{Done: true, Conflicts: t.conflicts}, nil
 	}
-	if err := t.takeBack(ctx, was); err != nil {
+	if err := t.takeBack(ctx); err != nil {
 		return Settled{}, err
 	}
 	return Settled{Conflicts: t.conflicts, Left: t.left()}, nil
@@ -65,7 +70,9 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 type settling struct {
 	h         *Held
 	steps     []op.Step
-	acting    bool // false: only looking, where later steps may have moved things on
+	works     map[op.Path][]int // the steps on each path, in order
+	acting    bool              // false: only looking, where later steps may have moved things on
+	baseless  []bool            // steps that stand on one that did not happen
 	conflicts []string
 	remade    map[op.Path]bool // directories made again on the way back: they stand for those recorded
 }
@@ -74,8 +81,10 @@ type settling struct {
 // happen did not happen either, whatever stands at its path.
 func (t *settling) survey(ctx context.Context) (was []outcome, all bool, err error) {
 	was, all = make([]outcome, len(t.steps)), true
+	t.baseless = make([]bool, len(t.steps))
+	var absent op.Touched
 	for i, s := range t.steps {
-		if !t.baseless(i, was) {
+		if t.baseless[i] = absent.By(s); !t.baseless[i] {
 			a := newAct(s, i, false)
 			was[i], err = t.find(ctx, a)
 			a.close()
@@ -83,23 +92,17 @@ func (t *settling) survey(ctx context.Context) (was []outcome, all bool, err err
 				return nil, false, fail(err, s.Path)
 			}
 		}
+		if was[i] == unhappened {
+			absent.Add(s)
+		}
 		all = all && was[i] != unhappened && was[i] != intruded
 	}
 	return was, all, nil
 }
 
-func (t *settling) baseless(i int, was []outcome) bool {
-	for j, earlier := range t.steps[:i] {
-		if was[j] == unhappened && standsOn(t.steps[i], []op.Step{earlier}) {
-			return true
-		}
-	}
-	return false
-}
-
 // takeBack goes from the last step to the first, so that each one finds things where it
 // left them.
-func (t *settling) takeBack(ctx context.Context, was []outcome) error {
+func (t *settling) takeBack(ctx context.Context) error {
 	t.acting, t.conflicts, t.remade = true, nil, map[op.Path]bool{}
 	if err := t.atHand(ctx); err != nil {
 		return fail(err, "")
@@ -107,7 +110,7 @@ func (t *settling) takeBack(ctx context.Context, was []outcome) error {
 	for i := len(t.steps) - 1; i >= 0; i-- {
 		a := newAct(t.steps[i], i, false)
 		t.h.acts = append(t.h.acts, a) // Close gives its handles back
-		if t.baseless(i, was) {
+		if t.baseless[i] {
 			continue
 		}
 		now, err := t.find(ctx, a)
@@ -116,6 +119,9 @@ func (t *settling) takeBack(ctx context.Context, was []outcome) error {
 		}
 		if err != nil {
 			return fail(err, a.step.Path)
+		}
+		if t.h.inPieces {
+			a.rest()
 		}
 	}
 	return t.h.syncNames()
@@ -133,6 +139,9 @@ func (t *settling) finish(was []outcome) error {
 		if a.from, err = t.h.place(s.Path); err == nil {
 			t.h.acts = append(t.h.acts, a)
 			err = t.h.removeDir(a)
+		}
+		if t.h.inPieces {
+			a.rest()
 		}
 		if err != nil && !errors.Is(err, op.Stale) {
 			return fail(err, s.Path)
@@ -187,11 +196,8 @@ func (t *settling) spots(i int, p op.Path) []spot {
 	if t.acting {
 		return out
 	}
-	for _, s := range t.steps[i+1:] {
-		if !p.Within(s.Path) {
-			continue
-		}
-		below := op.Path(".")
+	for i = t.nextOver(i, p); i < len(t.steps); i = t.nextOver(i, p) {
+		s, below := t.steps[i], op.Path(".")
 		if p != s.Path {
 			below = p[len(s.Path)+1:]
 		}
@@ -207,6 +213,20 @@ func (t *settling) spots(i int, p op.Path) []spot {
 		}
 	}
 	return out
+}
+
+// nextOver gives the first step after i that works on p or on a directory above it.
+func (t *settling) nextOver(i int, p op.Path) int {
+	next := len(t.steps)
+	for ; ; p = p.Parent() {
+		list := t.works[p]
+		if k, _ := slices.BinarySearch(list, i+1); k < len(list) {
+			next = min(next, list[k])
+		}
+		if p == "." {
+			return next
+		}
+	}
 }
 
 // open opens what stands at a spot; a nil node means nothing.
