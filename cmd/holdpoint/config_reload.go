@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/fsnotify/fsnotify"
 
 	"holdpoint/op"
@@ -95,6 +96,8 @@ func (r *reloader) stamp() string {
 
 func (r *reloader) reload(ctx context.Context, by string) {
 	r.stamps = r.stamp()
+	tell(daemon.SdNotifyReloading, monotonic())
+	defer r.o.tellReady()
 	file, _, err := readConfigFile(r.flag, r.env)
 	cfg, bad := readConfig(r.flag, r.env)
 	if err == nil {

@@ -16,8 +16,11 @@ import (
 func initCommand(a *app) *cobra.Command {
 	var write, check bool
 	names := clientNames()
-	c := &cobra.Command{Use: "init " + strings.Join(names, "|") + " [--write] [--check]", Short: "Show, write or check a client's settings", Args: oneArg("a client: " + strings.Join(names, ", ")),
+	c := &cobra.Command{Use: "init " + strings.Join(names, "|") + "|reviewer [--write] [--check]", Short: "Show, write or check a client's settings; choose the reviewer's passphrase", Args: oneArg("a client: " + strings.Join(names, ", ") + "; or reviewer"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if args[0] == "reviewer" && !write && !check {
+				return a.initReviewer()
+			}
 			if write && check {
 				return usagef("give --write or --check, not both")
 			}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"holdpoint/op"
 )
@@ -23,12 +25,26 @@ func DefaultState(env func(string) string) string {
 }
 
 // DefaultSocket is where daemon and clients meet when neither a socket nor a state
-// directory is named.
+// directory is named: where the system's service for this user listens, if there is one.
 func DefaultSocket(env func(string) string) string {
+	if s := serviceSocket(); s != "" {
+		if _, err := os.Lstat(s); err == nil {
+			return s
+		}
+	}
 	if d := env("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
 		return filepath.Join(d, "holdpoint", "holdpoint.sock")
 	}
 	return filepath.Join("/tmp", "holdpoint-"+strconv.Itoa(os.Getuid()), "holdpoint.sock")
+}
+
+// serviceSocket is where holdpoint@USER.socket listens; empty where there are no names.
+func serviceSocket() string {
+	u, err := user.Current()
+	if err != nil || u.Username == "" || strings.ContainsAny(u.Username, `/\`) {
+		return ""
+	}
+	return filepath.Join("/run/holdpoint", u.Username, "holdpoint.sock")
 }
 
 // StatePath is the state directory by flag, environment, default.

@@ -71,6 +71,22 @@ func (o *opened) shareReviewer(ctx context.Context, state string, env func(strin
 	return writeSecret(reviewerFile(env), hash)
 }
 
+// initReviewer asks for the passphrase that services and daemons of clients take over.
+func (a *app) initReviewer() error {
+	if sharedHash(a.Env) != "" {
+		fmt.Fprintln(a.Out, "A reviewer is set: daemons that start by themselves take that passphrase.")
+		return nil
+	}
+	if err := a.firstReviewer(); err != nil {
+		return err
+	}
+	if sharedHash(a.Env) == "" {
+		return exitWith(op.ExitStatus(op.NoReviewer))
+	}
+	fmt.Fprintln(a.Out, "Set. A service that runs already takes it over within a second.")
+	return nil
+}
+
 // firstReviewer sees to it that somebody can answer the cards of daemons that start by
 // themselves: it asks once, on a terminal.
 func (a *app) firstReviewer() error {

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"holdpoint/bridge"
@@ -73,7 +74,14 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	say := func(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
+	given, err := handedSockets()
+	if err != nil {
+		return err
+	}
+	if given.tcp != nil {
+		f.listen = given.tcp.Addr().String()
+	}
+	say := a.sayer()
 	if err := f.reach.check(f.listen, say); err != nil {
 		return err
 	}
@@ -82,6 +90,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return err
 	}
 	socket, _ := SocketPath(a.socket, a.state, a.Env)
+	socket = first(given.path, socket)
 	if err := CheckSocketLength(socket); err != nil {
 		return err
 	}
@@ -114,21 +123,16 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err := o.agentToken(ctx, state); err != nil {
 		return err
 	}
-	if f.idleExit > 0 && f.reviewAuth == "passphrase" {
-		if has, err := o.ownReviewer(ctx, a.Env); err != nil {
-			return err
-		} else if !has {
-			say("holdpoint: nobody can answer held calls yet: run holdpoint init on a terminal")
-		}
-	} else if err := a.reviewers(ctx, o, state, f.reviewAuth, say); err != nil {
+	if err := a.reviewers(ctx, o, state, f.reviewAuth, f.idleExit > 0 || managed(a.Env), say); err != nil {
 		return err
-	} else if err := o.shareReviewer(ctx, state, a.Env); err != nil {
+	}
+	if err := o.shareReviewer(ctx, state, a.Env); err != nil {
 		return err
 	}
 	if os.Getuid() == 0 {
 		say("holdpoint: running as root: files in the workspaces keep their owners, but every mistake weighs more")
 	}
-	return a.listen(ctx, o, socket, f, say)
+	return a.listen(ctx, o, socket, given, f, say)
 }
 
 func rootSpecs(given []string) ([]flow.RootSpec, error) {
@@ -150,8 +154,9 @@ func rootSpecs(given []string) ([]flow.RootSpec, error) {
 }
 
 // reviewers sees to it that somebody can answer, and that no secret that could answer
-// lies on disk unless the operator chose so.
-func (a *app) reviewers(ctx context.Context, o *opened, state, auth string, say func(string, ...any)) error {
+// lies on disk unless the operator chose so. Where nobody reads along a passphrase that was
+// generated would lie in a log instead: there the one that init set is taken.
+func (a *app) reviewers(ctx context.Context, o *opened, state, auth string, unwatched bool, say func(string, ...any)) error {
 	operator := filepath.Join(state, "tokens", "operator")
 	if auth == "token" {
 		say("holdpoint: review-auth is token: programs of the same user can approve")
@@ -173,6 +178,12 @@ func (a *app) reviewers(ctx context.Context, o *opened, state, auth string, say 
 	}
 	has, err := o.engine.HasPassphrase(ctx)
 	if err != nil || has {
+		return err
+	}
+	if unwatched {
+		if has, err = o.ownReviewer(ctx, a.Env); err == nil && !has {
+			say("holdpoint: nobody can answer held calls yet: run holdpoint init reviewer on a terminal, as this user")
+		}
 		return err
 	}
 	chosen := ""
@@ -219,7 +230,7 @@ func generated() string {
 }
 
 // listen serves until ctx ends, then lets running calls finish within a bound.
-func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags, say func(string, ...any)) error {
+func (a *app) listen(ctx context.Context, o *opened, socket string, given handed, f serveFlags, say func(string, ...any)) error {
 	var ready atomic.Bool
 	s := bridge.New(adapter{o})
 	s.Ready, s.Page = ready.Load, page.Handler()
@@ -228,7 +239,10 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	tools := mountTools(o, s)
 	defer tools.Close()
 	h := s.Handler()
-	l, err := listenSocket(socket)
+	l, err := given.unix, error(nil)
+	if l == nil {
+		l, err = listenSocket(socket)
+	}
 	if err != nil {
 		return err
 	}
@@ -237,7 +251,10 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	})}
 	listeners := []net.Listener{l}
 	if f.listen != "" {
-		tcp, err := net.Listen("tcp", f.listen)
+		tcp, err := given.tcp, error(nil)
+		if tcp == nil {
+			tcp, err = net.Listen("tcp", f.listen)
+		}
 		if err != nil {
 			l.Close()
 			return op.Fail(op.IOError, "cannot listen on "+f.listen).Because(err)
@@ -268,12 +285,15 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, f serveFlags
 	}
 	ready.Store(true)
 	a.greet(o, socket, f, say)
+	o.tellReady()
+	defer o.attend(ctx, managed(a.Env) && f.reviewAuth == "passphrase", a.Env)()
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
 		err = nil
 	}
 	ready.Store(false)
+	tell(daemon.SdNotifyStopping)
 	tools.Close()
 	o.engine.StopProcesses() // whoever waits for one gets its end
 	bound, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -152,7 +152,7 @@ func TestKeeping(t *testing.T) {
 		d.stop(syscall.SIGTERM)
 		defer d.run()
 		doc := read(t, "../../docs/recovery.md")
-		_, rest, _ := strings.Cut(doc, "```sh\n")
+		_, rest, _ := strings.Cut(doc, "```sh file recover\n")
 		script, _, ok := strings.Cut(rest, "```")
 		if !ok {
 			t.Fatal("the document has no script")

@@ -88,7 +88,7 @@ func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine 
 		cfg.Keep = undo.DefaultKeep
 	}
 	if cfg.MaxWaiting == 0 {
-		cfg.MaxWaiting = 20_000
+		cfg.MaxWaiting = defaultWaiting
 	}
 	e := &Engine{cfg: cfg, jrn: j, log: l, trust: t, keeper: undo.New(j.Key(), cfg.Now, cfg.Keep), sealer: preflight.NewSealer(j.Key())}
 	e.live.Store(cfg.Settings.complete())
@@ -98,6 +98,9 @@ func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine 
 
 // defaultDeadline is how long a card waits for a person, for every tier.
 const defaultDeadline = 60 * time.Minute
+
+// defaultWaiting is how many cards wait at once, of all callers together.
+const defaultWaiting = 20_000
 
 func (e *Engine) deadline(t op.Tier) time.Duration {
 	if d, ok := e.settings().Deadlines[t]; ok {
