@@ -18,6 +18,7 @@ type Root struct {
 	in         opener
 	self       Info
 	locks      locks
+	known      knowledge
 
 	mu     sync.RWMutex
 	fd     int       // guarded by mu; none after Close
@@ -48,6 +49,7 @@ func Open(dir string, o Options) (*Root, error) {
 		return nil, fail(err, "")
 	}
 	r.in.openat2 = !o.NoOpenat2 && hasOpenat2(fd)
+	r.known.sound = soundTimes(fd)
 	return r, nil
 }
 
