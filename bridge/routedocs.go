@@ -63,9 +63,10 @@ var routeDocs = map[string]routeDoc{
 	"POST /v1/runs/{id}/input":  {role: "any", does: "Types into a session.", body: "text text_base64", fails: changes},
 	"POST /v1/runs/{id}/resize": {role: "any", does: "Tells a session the size of its terminal.", body: "rows!:int cols!:int", fails: changes},
 
-	"GET /v1/events": {role: "any", does: "Server-sent events by scope. Last-Event-ID resumes after that event.", query: "from", kind: "text/event-stream", fails: []int{422}},
-	"GET /v1/status": {role: "any", does: "The daemon's own state."},
-	"GET /v1/table":  {role: "any", does: "The table of operations."},
+	"GET /v1/events":  {role: "any", does: "Server-sent events by scope. Last-Event-ID resumes after that event; watch names a root whose changes come too.", query: "from watch", kind: "text/event-stream", fails: []int{403, 404, 422}},
+	"GET /v1/changes": {role: "any", does: "What may have changed in a root since a cursor, as a hint where to look.", query: "root after wait", fails: []int{404, 422}},
+	"GET /v1/status":  {role: "any", does: "The daemon's own state."},
+	"GET /v1/table":   {role: "any", does: "The table of operations."},
 
 	"GET /v1/tokens":          {role: "operator", does: "The roster, without secrets."},
 	"POST /v1/tokens":         {role: "operator", does: "Makes a token; its secret is shown this once.", body: "name! role! root roots:list workflow profile clearance:int expires", fails: changes},

@@ -68,6 +68,9 @@ type Engine interface {
 	Verify(ctx context.Context, by op.Caller, repair bool) (any, error)
 	Replay(ctx context.Context) (any, error)
 	Subscribe(after int64) (past []Event, more <-chan Event, cancel func())
+	Changes(ctx context.Context, by op.Caller, root, cursor string, wait time.Duration) (any, error)
+	// WatchRoot has changes of a root come as events until release, and gives the first.
+	WatchRoot(ctx context.Context, by op.Caller, root string) (key string, first Event, release func(), err error)
 }
 
 // TokenRequest asks for a token.
@@ -83,6 +86,7 @@ type TokenRequest struct {
 type Event struct {
 	Seq  int64
 	Type string
+	Root string // key; empty: of none
 	JSON []byte
 	Sees func(op.Caller) bool
 }
@@ -155,6 +159,7 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /v1/replay", s.role(op.Observer, unbound(s.getReplay)))
 	m.HandleFunc("POST /v1/verify", s.role(op.Observer, unbound(s.postVerify)))
 	m.HandleFunc("GET /v1/events", s.anyRole(s.getEvents))
+	m.HandleFunc("GET /v1/changes", s.anyRole(s.getChanges))
 	m.HandleFunc("GET /v1/status", s.anyRole(s.getStatus))
 	m.HandleFunc("GET /v1/table", s.anyRole(s.getTable))
 	m.HandleFunc("GET /v1/tokens", s.role(op.Operator, s.getTokens))

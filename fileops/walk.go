@@ -12,18 +12,19 @@ import (
 
 // treeOptions says what a walk passes over.
 type treeOptions struct {
-	Hidden  bool          // also names that begin with a dot
-	Ignored bool          // also what git would ignore, and .git itself
-	Globals []string      // ignore lines that hold in every repository
-	Rules   Rules         // without a line; nil: nothing is ignored
-	Scope   Rules         // what counts before the first directory's own files
-	Exclude Rules         // of the call: names that are left out with all below them
-	Depth   int64         // levels; 0 is all of them
-	After   string        // a path relative to the directory: it and what comes before are left out
-	Few     int           // names that are likely asked for; 0 is many
-	From    bool          // After itself is not left out
-	Closed  func(op.Path) // told of directories that could not be read; may be nil
-	Base    string        // path of the directory from the root, "" for the root
+	Hidden  bool                            // also names that begin with a dot
+	Ignored bool                            // also what git would ignore, and .git itself
+	Globals []string                        // ignore lines that hold in every repository
+	Rules   Rules                           // without a line; nil: nothing is ignored
+	Scope   Rules                           // what counts before the first directory's own files
+	Exclude Rules                           // of the call: names that are left out with all below them
+	Depth   int64                           // levels; 0 is all of them
+	After   string                          // a path relative to the directory: it and what comes before are left out
+	Few     int                             // names that are likely asked for; 0 is many
+	From    bool                            // After itself is not left out
+	Closed  func(op.Path)                   // told of directories that could not be read; may be nil
+	Opened  func(rel string, d *rooted.Dir) // told of each directory before its names are read, by several goroutines; may be nil
+	Base    string                          // path of the directory from the root, "" for the root
 }
 
 // ahead bounds how many names are read before they are asked for.
@@ -227,6 +228,9 @@ func (w *traversal) list(b *branch) ([]name, error) {
 		return nil, err
 	}
 	defer d.Close()
+	if w.o.Opened != nil {
+		w.o.Opened(b.dir, d)
+	}
 	found, err := d.Names(w.ctx)
 	if err != nil {
 		return nil, err

@@ -77,21 +77,28 @@ func Look(ctx context.Context, root *rooted.Root, m Marker, subjects []op.Subjec
 	return s, nil
 }
 
-func (s *Sight) see(ctx context.Context, root *rooted.Root, m Marker, sub op.Subject, depth Depth) error {
-	asked, err := root.Clean(sub.Asked)
-	if err != nil {
-		return within(err, "args."+sub.Arg)
+// find opens what a subject names, and tells what its inode does.
+func find(ctx context.Context, root *rooted.Root, sub op.Subject) (n *rooted.Node, t op.Target, asked op.Path, err error) {
+	if asked, err = root.Clean(sub.Asked); err == nil {
+		// A spelling that ends in a slash means the directory, so a link is walked there too.
+		n, err = root.Look(ctx, asked, sub.Follow || rooted.MeansDirectory(sub.Asked))
 	}
-	// A spelling that ends in a slash means the directory, so a link is walked there too.
-	n, err := root.Look(ctx, asked, sub.Follow || rooted.MeansDirectory(sub.Asked))
 	if err != nil {
-		return within(err, "args."+sub.Arg)
+		return nil, t, asked, within(err, "args."+sub.Arg)
 	}
-	s.Nodes = append(s.Nodes, n)
-	t := op.Target{Path: n.Path, Asked: sub.Asked, Links: n.Links, Role: sub.Role, Kind: n.Info.Kind, Exists: n.Info.Kind != op.Absent}
+	t = op.Target{Path: n.Path, Asked: sub.Asked, Links: n.Links, Role: sub.Role, Kind: n.Info.Kind, Exists: n.Info.Kind != op.Absent}
 	if t.Exists {
 		t.Size, t.Mode, t.LinkCount = n.Info.Size, n.Info.ModeString(), n.Info.Links
 	}
+	return n, t, asked, nil
+}
+
+func (s *Sight) see(ctx context.Context, root *rooted.Root, m Marker, sub op.Subject, depth Depth) error {
+	n, t, asked, err := find(ctx, root, sub)
+	if err != nil {
+		return err
+	}
+	s.Nodes = append(s.Nodes, n)
 	head, whole, err := s.content(ctx, n, &t, depth)
 	if err != nil {
 		return within(err, "args."+sub.Arg)
@@ -117,7 +124,7 @@ func (s *Sight) content(ctx context.Context, n *rooted.Node, t *op.Target, depth
 				return whole[:min(len(whole), headBytes)], whole, nil
 			}
 		} else if head, err = n.ReadAt(0, headBytes); err == nil {
-			if t.Hash, t.Size, err = n.Hash(ctx); err == nil {
+			if t.Hash, t.Size, err = n.Digest(ctx); err == nil {
 				return head, nil, nil
 			}
 		}

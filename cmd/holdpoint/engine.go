@@ -430,22 +430,32 @@ func (a adapter) Replay(ctx context.Context) (any, error) { return a.engine.Repl
 func (a adapter) Verify(ctx context.Context, by op.Caller, repair bool) (any, error) {
 	return a.engine.Verify(ctx, by, func(h *audit.Head) (audit.Result, error) { return audit.Verify(a.auditAt, h, a.key) }, repair)
 }
+func (a adapter) Changes(ctx context.Context, by op.Caller, root, cursor string, wait time.Duration) (any, error) {
+	return a.engine.Changes(ctx, by, root, cursor, wait)
+}
+func (a adapter) WatchRoot(ctx context.Context, by op.Caller, root string) (string, bridge.Event, func(), error) {
+	key, first, release, err := a.engine.WatchRoot(ctx, by, root)
+	return key, a.wrap(first), release, err
+}
+
+// wrap puts an event on the wire.
+func (a adapter) wrap(e flow.Event) bridge.Event {
+	body, err := json.Marshal(e)
+	if err != nil {
+		body = []byte("{}")
+	}
+	return bridge.Event{Seq: e.Seq, Type: e.Type, Root: e.Root, JSON: body, Sees: func(by op.Caller) bool { return a.engine.Sees(by, e) }}
+}
+
 func (a adapter) Subscribe(after int64) ([]bridge.Event, <-chan bridge.Event, func()) {
 	past, more, cancel := a.engine.Subscribe(after)
-	wrap := func(e flow.Event) bridge.Event {
-		body, err := json.Marshal(e)
-		if err != nil {
-			body = []byte("{}")
-		}
-		return bridge.Event{Seq: e.Seq, Type: e.Type, JSON: body, Sees: func(by op.Caller) bool { return a.engine.Sees(by, e) }}
-	}
 	out := make(chan bridge.Event)
 	stop := make(chan struct{})
 	go func() {
 		defer close(out)
 		for e := range more {
 			select {
-			case out <- wrap(e):
+			case out <- a.wrap(e):
 			case <-stop:
 				return
 			}
@@ -453,7 +463,7 @@ func (a adapter) Subscribe(after int64) ([]bridge.Event, <-chan bridge.Event, fu
 	}()
 	var list []bridge.Event
 	for _, e := range past {
-		list = append(list, wrap(e))
+		list = append(list, a.wrap(e))
 	}
 	return list, out, func() { close(stop); cancel() }
 }

@@ -86,8 +86,9 @@ func answerShapes() map[string]any {
 			Rows int64 `json:"rows"`
 			Cols int64 `json:"cols"`
 		}{},
-		"GET /v1/status": flow.Status{},
-		"GET /v1/roots":  flow.Status{},
+		"GET /v1/changes": flow.Changes{},
+		"GET /v1/status":  flow.Status{},
+		"GET /v1/roots":   flow.Status{},
 		"GET /v1/table": struct {
 			Operations []struct {
 				Op              op.Name `json:"op"`

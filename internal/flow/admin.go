@@ -152,6 +152,7 @@ type RootView struct {
 	Store    string       `json:"store"`
 	Ready    bool         `json:"ready"`
 	Warnings []op.Warning `json:"warnings,omitempty"`
+	Watch    *RootWatch   `json:"watch,omitempty"` // of its changes, where somebody asked for them
 }
 
 // Status is the daemon's own state.
@@ -218,7 +219,7 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	for _, w := range e.roots {
 		if mayUse(by, w) {
 			w.mu.Lock()
-			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, w.Root.Check() == nil, slices.Concat(w.Warnings, w.tightWarnings, w.weaker())})
+			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, w.Root.Check() == nil, slices.Concat(w.Warnings, w.tightWarnings, w.weaker()), w.watching.view()})
 			w.mu.Unlock()
 		}
 	}

@@ -59,6 +59,11 @@ func (e *events) publish(ev Event) {
 	if len(e.past) > keepEvents {
 		e.past = e.past[len(e.past)-keepEvents:]
 	}
+	e.send(ev)
+}
+
+// send hands an event to who listens; the caller holds mu.
+func (e *events) send(ev Event) {
 	for ch := range e.subs {
 		select {
 		case ch <- ev:
@@ -67,6 +72,15 @@ func (e *events) publish(ev Event) {
 			close(ch)
 		}
 	}
+}
+
+// pass publishes an event that nobody resumes over: it is about a moment, and whoever was
+// away has to look anyway.
+func (e *events) pass(ev Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ev.Seq = e.seq
+	e.send(ev)
 }
 
 // subscribe gives the events after seq, then those to come. cancel ends it.

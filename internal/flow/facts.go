@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"holdpoint/fileops"
 	"holdpoint/op"
 	"holdpoint/preflight"
 	"holdpoint/protected"
@@ -37,17 +38,9 @@ func (w *Workspace) seeAll(ctx context.Context, paths []string) []seenPath {
 	return out
 }
 
-func (w *Workspace) seeOne(ctx context.Context, m preflight.Marker, path string) seenPath {
-	s, err := preflight.Look(ctx, w.Root, m, []op.Subject{{Arg: "paths", Asked: path, Role: op.RoleTarget, Follow: true}}, preflight.Shallow)
-	if err != nil {
-		return seenPath{err: err}
-	}
-	defer s.Close()
-	t := s.Targets[0]
-	if t.Kind == op.File {
-		t.Text = textFacts(s.Contents[0], t.Size)
-	}
-	return seenPath{target: t, available: s.Available}
+func (w *Workspace) seeOne(ctx context.Context, m preflight.Glancer, path string) (seen seenPath) {
+	seen.target, seen.available, seen.err = preflight.Glance(ctx, w.Root, m, op.Subject{Arg: "paths", Asked: path, Role: op.RoleTarget, Follow: true})
+	return seen
 }
 
 // sharedMarks answers for many paths of one call as Workspace does for one, and reads the
@@ -127,4 +120,7 @@ func (m *sharedMarks) head(ctx context.Context, dir op.Path) bool {
 	return is
 }
 
-var _ preflight.Marker = (*sharedMarks)(nil)
+// Describe words what all bytes of a file are.
+func (m *sharedMarks) Describe(b []byte) op.TextFacts { return fileops.Describe(b) }
+
+var _ preflight.Glancer = (*sharedMarks)(nil)

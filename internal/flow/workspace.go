@@ -32,6 +32,8 @@ type Workspace struct {
 	ignoring     *protected.Ignorer // compiled from the excludes and ignoringFrom
 	ignoringFrom []ignoreText
 
+	watching watching
+
 	tight         tight // of the workspace's own file
 	tightFrom     rooted.Info
 	tightWarnings []op.Warning
@@ -163,6 +165,7 @@ func (e *Engine) place(w *Workspace) error {
 }
 
 func (w *Workspace) close() {
+	w.watching.close()
 	if w.Store != nil {
 		w.Store.Close()
 	}

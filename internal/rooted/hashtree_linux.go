@@ -27,7 +27,7 @@ const (
 // chunks of 1 KiB in which the left half is the largest power of two that leaves
 // something for the right, so that blocks of a power of two are whole subtrees. It is not
 // ok when the file does not end at size.
-func hashTree(ctx context.Context, fd int, size int64) (digest op.Digest, ok bool, err error) {
+func hashTree(ctx context.Context, fd int, size int64, l *watchedLease) (digest op.Digest, ok bool, err error) {
 	blocks := int((size + blockBytes - 1) / blockBytes)
 	values := make([][8]uint32, blocks)
 	var next atomic.Int64
@@ -56,6 +56,9 @@ func hashTree(ctx context.Context, fd int, size int64) (digest op.Digest, ok boo
 					mu.Unlock()
 					short.Store(true)
 					return
+				}
+				if l != nil {
+					l.stands()
 				}
 				values[i] = guts.ChainingValue(subtree(b, uint64(i)*(blockBytes/guts.ChunkSize)))
 			}

@@ -44,7 +44,7 @@ func (r *Root) direct(root int, p op.Path, follow bool) (*Node, error) {
 	if err != nil {
 		return nil, nil
 	}
-	n := &Node{Asked: p, Path: p, in: r.in, hides: r.hides, parent: parent, self: none, name: p.Base(), Info: Info{Kind: op.Absent}}
+	n := &Node{Asked: p, Path: p, in: r.in, hides: r.hides, known: &r.known, parent: parent, self: none, name: p.Base(), Info: Info{Kind: op.Absent}}
 	n.self, err = r.in.open(parent, n.name, unix.O_PATH)
 	if err == nil {
 		n.Info, _, err = lookAt(n.self, "")

@@ -24,6 +24,7 @@ type Node struct {
 
 	in           opener
 	hides        func(op.Path) bool // may be nil
+	known        *knowledge         // may be nil
 	parent, self int                // none where there is none
 	name         string             // of self in parent
 	copied       bool               // it is the copy of what stood there, in a store of copies
@@ -190,9 +191,14 @@ func pread(fd int, b []byte, off int64) (n int, err error) {
 
 // hashFD digests from the start to the end; size only helps to choose the buffer.
 func hashFD(ctx context.Context, fd int, size int64) (op.Digest, int64, error) {
+	return hashing(ctx, fd, size, nil)
+}
+
+// hashing is hashFD, and looks after a lease meanwhile, which may be nil.
+func hashing(ctx context.Context, fd int, size int64, l *watchedLease) (op.Digest, int64, error) {
 	if size >= parallelFrom {
 		// A file that is no longer of this size is digested below, as far as it goes.
-		if d, ok, err := hashTree(ctx, fd, size); ok || err != nil {
+		if d, ok, err := hashTree(ctx, fd, size, l); ok || err != nil {
 			return d, size, err
 		}
 	}
@@ -213,6 +219,8 @@ func hashFD(ctx context.Context, fd int, size int64) (op.Digest, int64, error) {
 			return wireDigest(h), off, nil
 		}
 		_, _ = h.Write(b[:n])
-		off += int64(n)
+		if off += int64(n); l != nil && off%(1<<20) == 0 {
+			l.stands()
+		}
 	}
 }

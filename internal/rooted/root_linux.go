@@ -19,6 +19,7 @@ type Root struct {
 	self       Info
 	locks      locks
 	whole      int // the longest list of steps that is held at once
+	known      knowledge
 
 	mu     sync.RWMutex
 	fd     int       // guarded by mu; none after Close
@@ -49,6 +50,7 @@ func Open(dir string, o Options) (*Root, error) {
 		return nil, fail(err, "")
 	}
 	r.in.openat2 = !o.NoOpenat2 && hasOpenat2(fd)
+	r.known.sound = soundTimes(fd)
 	return r, nil
 }
 

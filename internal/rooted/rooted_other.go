@@ -37,6 +37,13 @@ func (r *Root) Hold(context.Context, *Store, []op.Step, HoldOptions) (*Held, err
 	return nil, unsupported()
 }
 
+// Known is what was found out from the bytes of a regular file.
+type Known struct {
+	Digest op.Digest
+	Size   int64
+	Note   any
+}
+
 // Node is never made here.
 type Node struct {
 	Asked   op.Path
@@ -46,16 +53,20 @@ type Node struct {
 	Missing []op.Path
 }
 
-func (n *Node) Close()                                         {}
-func (n *Node) Read(int64) ([]byte, error)                     { return nil, unsupported() }
-func (n *Node) ReadAt(int64, int) ([]byte, error)              { return nil, unsupported() }
-func (n *Node) Hash(context.Context) (op.Digest, int64, error) { return "", 0, unsupported() }
-func (n *Node) Open() (*os.File, error)                        { return nil, unsupported() }
-func (n *Node) Child(string) (*Node, error)                    { return nil, unsupported() }
-func (n *Node) Entries(context.Context) ([]Entry, error)       { return nil, unsupported() }
-func (n *Node) Manifest(context.Context) (Manifest, error)     { return Manifest{}, unsupported() }
-func (n *Node) State(context.Context) (op.State, error)        { return op.State{}, unsupported() }
-func (n *Node) Tree(context.Context, Visit) error              { return unsupported() }
+func (n *Node) Close()                                           {}
+func (n *Node) Read(int64) ([]byte, error)                       { return nil, unsupported() }
+func (n *Node) ReadAt(int64, int) ([]byte, error)                { return nil, unsupported() }
+func (n *Node) Hash(context.Context) (op.Digest, int64, error)   { return "", 0, unsupported() }
+func (n *Node) Digest(context.Context) (op.Digest, int64, error) { return "", 0, unsupported() }
+func (n *Node) Known(context.Context, int64, func([]byte, bool) any) (Known, error) {
+	return Known{}, unsupported()
+}
+func (n *Node) Open() (*os.File, error)                    { return nil, unsupported() }
+func (n *Node) Child(string) (*Node, error)                { return nil, unsupported() }
+func (n *Node) Entries(context.Context) ([]Entry, error)   { return nil, unsupported() }
+func (n *Node) Manifest(context.Context) (Manifest, error) { return Manifest{}, unsupported() }
+func (n *Node) State(context.Context) (op.State, error)    { return op.State{}, unsupported() }
+func (n *Node) Tree(context.Context, Visit) error          { return unsupported() }
 func (n *Node) TreePast(context.Context, Visit, func(op.Path) error) error {
 	return unsupported()
 }

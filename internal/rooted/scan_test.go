@@ -45,14 +45,14 @@ func TestHashTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok, err := hashTree(context.Background(), int(f.Fd()), int64(n))
+		got, ok, err := hashTree(context.Background(), int(f.Fd()), int64(n), nil)
 		if want := HashBytes(all[:n]); got != want || !ok || err != nil {
 			t.Errorf("%d bytes: %s, %v, %v, want %s", n, got, ok, err, want)
 		}
-		if _, ok, err = hashTree(context.Background(), int(f.Fd()), int64(n)+1); ok || err != nil {
+		if _, ok, err = hashTree(context.Background(), int(f.Fd()), int64(n)+1, nil); ok || err != nil {
 			t.Errorf("%d bytes, one too many asked: %v, %v", n, ok, err)
 		}
-		if _, ok, err = hashTree(context.Background(), int(f.Fd()), int64(n)-1); ok || err != nil {
+		if _, ok, err = hashTree(context.Background(), int(f.Fd()), int64(n)-1, nil); ok || err != nil {
 			t.Errorf("%d bytes, one too few asked: %v, %v", n, ok, err)
 		}
 		f.Close()

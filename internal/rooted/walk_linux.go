@@ -192,7 +192,7 @@ func (w *walker) node(self int, name string, info Info) (*Node, error) {
 
 func (w *walker) fill(n *Node, parent, self int, name string) (*Node, error) {
 	n.Asked, n.Links = w.asked, w.links
-	n.in, n.hides, n.parent, n.self, n.name = w.r.in, w.r.hides, parent, self, name
+	n.in, n.hides, n.known, n.parent, n.self, n.name = w.r.in, w.r.hides, &w.r.known, parent, self, name
 	return n, nil
 }
 
