@@ -75,7 +75,7 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 		return op.Caller{}, err
 	}
 	if local, _ := r.Context().Value(onSocket{}).(bool); token.SocketOnly && !local {
-		return op.Caller{}, op.Fail(op.Unauthenticated, "the token is not good here").Because(&journal.Unfit{Why: "socket_only", Name: by.Name})
+		return op.Caller{}, journal.NotValid("socket_only", by.Name)
 	}
 	return by, asPerson(r.Context(), by.Role)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"holdpoint/internal/journal"
 	"holdpoint/op"
 )
 
@@ -28,8 +29,18 @@ type pairing struct {
 	sum   [32]byte   // of the code
 	life  TokenRequest
 	ends  time.Time // zero when none is open
+	over  string    // why none is open, for the audit; empty: none was yet
 	wrong int
 }
+
+// Why a code is not good. The audit alone learns it.
+const (
+	codeNever   = "code_unknown" // none was opened
+	codeWrong   = "code_wrong"
+	codeEnded   = "code_ended" // its time is over
+	codeUsed    = "code_used"
+	codeGuessed = "code_guessed" // it was guessed at too often
+)
 
 func newCode() string {
 	b := make([]byte, 0, pairLength)
@@ -46,26 +57,29 @@ func (p *pairing) open(t TokenRequest) (string, time.Time) {
 	code := newCode()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sum, p.life, p.ends, p.wrong = sha256.Sum256([]byte(code)), t, time.Now().Add(pairLife), 0
+	p.sum, p.life, p.ends, p.wrong, p.over = sha256.Sum256([]byte(code)), t, time.Now().Add(pairLife), 0, codeEnded
 	return code, p.ends
 }
 
-// claim ends the code when it is the right one, or was guessed at too often.
-func (p *pairing) claim(code string) (TokenRequest, bool) {
+// claim ends the code when it is the right one, or was guessed at too often. why is empty
+// for the right one.
+func (p *pairing) claim(code string) (t TokenRequest, why string) {
 	sum := sha256.Sum256([]byte(code))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !time.Now().Before(p.ends) {
-		return TokenRequest{}, false
+	switch {
+	case !time.Now().Before(p.ends) && p.over == "":
+		return t, codeNever
+	case !time.Now().Before(p.ends):
+		return t, p.over
+	case subtle.ConstantTimeCompare(sum[:], p.sum[:]) == 1:
+		p.ends, p.over = time.Time{}, codeUsed
+		return p.life, ""
 	}
-	if subtle.ConstantTimeCompare(sum[:], p.sum[:]) != 1 {
-		if p.wrong++; p.wrong >= pairGuesses {
-			p.ends = time.Time{}
-		}
-		return TokenRequest{}, false
+	if p.wrong++; p.wrong >= pairGuesses {
+		p.ends, p.over = time.Time{}, codeGuessed
 	}
-	p.ends = time.Time{}
-	return p.life, true
+	return t, codeWrong
 }
 
 // postPair opens a code, in place of the one that may be open.
@@ -120,9 +134,9 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	t, ok := s.pairing.claim(strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(code)))
-	if !ok {
-		err := op.Fail(op.Unauthenticated, "this code is not good").Do("ask for a new one with holdpoint pair")
+	t, why := s.pairing.claim(strings.ToUpper(strings.NewReplacer("-", "", " ", "").Replace(code)))
+	if why != "" {
+		err := op.Fail(op.Unauthenticated, "this code is not good").Do("ask for a new one with holdpoint pair").Because(&journal.Unfit{Why: why})
 		s.Engine.Denied("pair", err)
 		fail(w, err)
 		return

@@ -31,15 +31,15 @@ func TestPairingCode(t *testing.T) {
 			t.Error(left)
 		}
 		p.ends = time.Now().Add(-time.Millisecond)
-		if _, ok := p.claim(code); ok {
-			t.Error("it is good after its end")
+		if _, why := p.claim(code); why != codeEnded {
+			t.Errorf("after its end it is %q", why)
 		}
 	})
 	t.Run("I112 (part) the empty code opens nothing, nor does any where none is open", func(t *testing.T) {
 		var p pairing
 		for _, code := range []string{"", "22222222"} {
-			if _, ok := p.claim(code); ok {
-				t.Errorf("%q is good", code)
+			if _, why := p.claim(code); why != codeNever {
+				t.Errorf("%q is %q", code, why)
 			}
 		}
 	})

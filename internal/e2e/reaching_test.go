@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -18,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdpoint/internal/journal"
+	"holdpoint/op"
 )
 
 // certify writes a certificate of a serial number for names, signed by itself.
@@ -44,6 +48,24 @@ func certify(t *testing.T, cert, key string, serial int64, names ...string) *x50
 	return pool
 }
 
+// socketOnly puts a token into the state that is good on the socket alone, as serve makes
+// one for the operator where people answer by token.
+func (d *daemon) socketOnly() string {
+	d.t.Helper()
+	d.stop(syscall.SIGTERM)
+	j, err := journal.Open(d.State, journal.Options{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	const secret = "hp_for_the_socket_alone_in_one_test"
+	if err := errors.Join(j.AddToken(d.t.Context(), journal.Token{ID: j.NewID("tk_"), Name: "local", Role: op.Observer, SocketOnly: true}, secret), j.Close()); err != nil {
+		d.t.Fatal(err)
+	}
+	d.run()
+	d.operator()
+	return secret
+}
+
 func TestReaching(t *testing.T) {
 	t.Parallel()
 	root, state := dirs(t)
@@ -52,6 +74,7 @@ func TestReaching(t *testing.T) {
 	addr := ownPort(t)
 	_, port, _ := strings.Cut(addr, ":")
 	d := quickOn(t, root, state, "", nil, "--listen", addr, "--tls-cert", cert, "--tls-key", key, "--public-url", "https://pages.test/", "--trusted-proxy", "127.0.0.1")
+	local := d.socketOnly()
 	web := func(pool *x509.CertPool) *http.Client {
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "review.test"}}}
 	}
@@ -118,7 +141,14 @@ func TestReaching(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-	t.Run("I112 (part) a phone is paired by a code that is good once; its token reviews, is kept as a hash, and can be revoked", func(t *testing.T) {
+	t.Run("I112 a phone is paired by a code of 8 plain characters, good once and for 5 minutes, gone after 5 wrong guesses; one refusal for all; its token is kept as a hash and can be revoked", func(t *testing.T) {
+		for range 8 {
+			_, o := d.http("POST", "/v1/pair", d.reviewerToken, M{"name": "x"})
+			ends, err := time.Parse(time.RFC3339, text(o, "expires_at"))
+			if c, left := text(o, "code"), time.Until(ends); err != nil || len(c) != 8 || strings.Trim(c, "23456789ABCDEFGHJKMNPQRSTVWXYZ") != "" || left > 5*time.Minute || left < 4*time.Minute {
+				t.Fatalf("the code is %v, %v", o, err)
+			}
+		}
 		rc, out, errs := d.cli("pair", "--name", "my-phone")
 		if rc != 0 || !strings.Contains(out, "https://pages.test/#/pair/") || !strings.Contains(out, "█") {
 			t.Fatalf("exit %d\n%s%s", rc, out, errs)
@@ -176,7 +206,7 @@ func TestReaching(t *testing.T) {
 			t.Errorf("the right code after five wrong ones: %d %v", s, out)
 		}
 	})
-	t.Run("U49 (part) who comes without a valid token is in the audit with the exact cause, and a flood is not", func(t *testing.T) {
+	t.Run("U49 whatever is wrong with a token or a code the words are the same, and the audit alone has the exact cause; a flood is not in it", func(t *testing.T) {
 		gone := d.token(M{"name": "left-us", "role": "agent"})
 		_, roster := d.http("GET", "/v1/tokens", d.reviewerToken, nil)
 		for _, o := range objects(roster["tokens"]) {
@@ -184,10 +214,13 @@ func TestReaching(t *testing.T) {
 				d.http("DELETE", "/v1/tokens/"+text(o, "id"), d.reviewerToken, nil)
 			}
 		}
-		_, one := d.http("GET", "/v1/status", gone, nil)
-		_, two := d.http("GET", "/v1/status", "hp_made_up", nil)
-		if fmt.Sprint(one) != fmt.Sprint(two) {
-			t.Errorf("the words differ: %v, %v", one, two)
+		brief := d.token(M{"name": "brief", "role": "agent", "expires": "1ms"})
+		time.Sleep(2 * time.Millisecond)
+		_, one, _ := ask("GET", "/v1/status", gone, "", nil)
+		for _, token := range []string{"hp_made_up", brief, local, "hps_made_up", "hp_ not even a token"} {
+			if s, two, _ := ask("GET", "/v1/status", token, "", nil); s != 401 || fmt.Sprint(one) != fmt.Sprint(two) {
+				t.Errorf("the words differ: %v, %v", one, two)
+			}
 		}
 		for range 120 {
 			d.http("GET", "/v1/status", "hp_flood", nil)
@@ -201,7 +234,7 @@ func TestReaching(t *testing.T) {
 				names[text(r, "agent")]++
 			}
 		}
-		if causes["token_revoked"] == 0 || causes["token_unknown"] == 0 || causes["unauthenticated"] < 6 || names["left-us"] != 1 || lines != 51 || causes["more_refused"] != 1 {
+		if causes["token_revoked"] == 0 || causes["token_unknown"] == 0 || causes["token_expired"] != 1 || causes["socket_only"] != 1 || causes["code_used"] != 1 || causes["code_wrong"] != 5 || causes["code_guessed"] != 1 || names["left-us"] != 1 || names["brief"] != 1 || lines != 51 || causes["more_refused"] != 1 {
 			t.Errorf("%d lines: %v %v", lines, causes, names)
 		}
 		if _, m := d.http("GET", "/metrics", d.Agent, nil); strings.Contains(text(m, "raw"), "holdpoint_denied_total 1\n") || !strings.Contains(text(m, "raw"), "holdpoint_denied_total 1") {

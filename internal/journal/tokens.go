@@ -67,16 +67,19 @@ type Unfit struct{ Why, Name string }
 
 func (u *Unfit) Error() string { return u.Why }
 
+// NotValid is the refusal of a token, whatever is wrong with it: in the same words, with
+// the cause for the record.
+func NotValid(why, name string) error {
+	return op.Fail(op.Unauthenticated, "the token is not valid").Do("ask the operator for a token").Because(&Unfit{why, name})
+}
+
 // TokenBySecret finds the token of a secret that is neither revoked nor expired at now.
 // Everything else is op.Unauthenticated in the same words. The secret is not compared but
 // looked up by its keyed digest, so the time taken tells nothing about it.
 func (j *Journal) TokenBySecret(ctx context.Context, secret string, now time.Time) (Token, error) {
-	refuse := func(why, name string) error {
-		return op.Fail(op.Unauthenticated, "the token is not valid").Do("ask the operator for a token").Because(&Unfit{why, name})
-	}
 	r, err := j.scan(tokens, j.read.bySecret.QueryRowContext(context.WithoutCancel(ctx), j.secretDigest(secret)))
 	if err = j.readError(tokens, err); errors.Is(err, op.NotFound) {
-		return Token{}, refuse("token_unknown", "")
+		return Token{}, NotValid("token_unknown", "")
 	}
 	if err != nil {
 		return Token{}, err
@@ -86,10 +89,10 @@ func (j *Journal) TokenBySecret(ctx context.Context, secret string, now time.Tim
 		return Token{}, err
 	}
 	if t.Revoked {
-		return Token{}, refuse("token_revoked", t.Name)
+		return Token{}, NotValid("token_revoked", t.Name)
 	}
 	if !t.Expires.IsZero() && !now.Before(t.Expires) {
-		return Token{}, refuse("token_expired", t.Name)
+		return Token{}, NotValid("token_expired", t.Name)
 	}
 	return t, nil
 }

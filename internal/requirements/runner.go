@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +20,9 @@ import (
 type runner struct {
 	root, dir string
 	driver    string // the tests of internal/e2e, built once: they drive a program that is given to them
+	whole     *bare  // with every guard
 	last      *bare
+	alone     map[string]bool // patterns of subtests, and whether they pass alone
 }
 
 // bare is the product without one guard.
@@ -75,45 +79,100 @@ func (r *runner) without(g guard) (*bare, error) {
 	return b, nil
 }
 
-// notices runs the function of a claim and tells whether the subtest that makes the claim
-// was red, or was never reached because something before it was.
+// notices runs the subtest of a claim, or all of its function where the subtest does not
+// stand alone, and tells whether it was red, or was never reached because something before
+// it was.
 func (b *bare) notices(c claim) (bool, error) {
-	events, err := b.run(path.Dir(strings.SplitN(c.at, ":", 2)[0]), c.test)
+	pkg, pattern := path.Dir(strings.SplitN(c.at, ":", 2)[0]), b.narrow(c)
+	events, err := b.run(pkg, pattern)
 	if err != nil {
 		return false, err
 	}
-	name, _, _ := strings.Cut(strings.ReplaceAll(c.name, " ", "_"), "%")
-	name = strings.TrimRight(name, "_")
-	reached, red, topRed, ended := false, false, false, false
+	return told(events, c) != green, nil
+}
+
+// What an account says of the subtest of a claim.
+type account int
+
+const (
+	red account = iota
+	green
+)
+
+// told reads it. A subtest that was not reached is red when its function was, or did not end.
+func told(events []event, c claim) account {
+	name := begins(c.name)
+	reached, topRed, ended := false, false, false
 	for _, e := range events {
 		at := strings.HasPrefix(e.Test, c.test+"/") && strings.Contains(e.Test, name)
 		switch {
 		case at && e.Action == "fail":
-			red = true
+			return red
 		case at && e.Action == "pass":
 			reached = true
-		case e.Test == c.test && e.Action == "fail":
-			topRed, ended = true, true
-		case e.Test == c.test && e.Action == "pass":
-			ended = true
+		case e.Test == c.test && (e.Action == "fail" || e.Action == "pass"):
+			topRed, ended = e.Action == "fail", true
 		}
 	}
-	return red || !reached && (topRed || !ended), nil
+	if reached || ended && !topRed {
+		return green
+	}
+	return red
 }
 
-// run gives the account of one test function of a package.
-func (b *bare) run(pkg, test string) ([]event, error) {
-	key := pkg + " " + test
+// begins is the part of a test's name that does not hang on values, as go test writes it.
+func begins(name string) string {
+	name, _, _ = strings.Cut(strings.ReplaceAll(name, " ", "_"), "%")
+	return strings.TrimRight(name, "_")
+}
+
+// narrow gives the pattern that runs the subtest of a claim alone, if it passes so on the
+// product as it is; else that of its whole function.
+func (r *runner) narrow(c claim) string {
+	whole := "^" + c.test + "$"
+	alone := whole + "/^" + strings.ReplaceAll(regexp.QuoteMeta(begins(c.name)), "/", "$/^")
+	if r.alone == nil {
+		r.alone = map[string]bool{}
+	}
+	ok, asked := r.alone[alone]
+	if !asked {
+		events, err := r.complete().run(path.Dir(strings.SplitN(c.at, ":", 2)[0]), alone)
+		ok = err == nil && told(events, c) == green && reached(events, c)
+		r.alone[alone] = ok
+	}
+	if ok {
+		return alone
+	}
+	return whole
+}
+
+func reached(events []event, c claim) bool {
+	return slices.ContainsFunc(events, func(e event) bool {
+		return e.Action == "pass" && strings.HasPrefix(e.Test, c.test+"/") && strings.Contains(e.Test, begins(c.name))
+	})
+}
+
+// complete is the product with all its guards.
+func (r *runner) complete() *bare {
+	if r.whole == nil {
+		r.whole = &bare{runner: r, dir: filepath.Join(r.dir, "whole"), env: os.Environ(), ran: map[string][]event{}}
+	}
+	return r.whole
+}
+
+// run gives the account of the tests of a package that a pattern names.
+func (b *bare) run(pkg, pattern string) ([]event, error) {
+	key := pkg + " " + pattern
 	if events, ran := b.ran[key]; ran {
 		return events, nil
 	}
-	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout="+runLimit, "-run", "^"+test+"$", "./"+pkg)
+	cmd := exec.Command("go", "test", "-json", "-count=1", "-timeout="+runLimit, "-run", pattern, "./"+pkg)
 	cmd.Dir, cmd.Env = b.root, b.env
 	if pkg == driven {
 		if err := b.build(); err != nil {
 			return nil, err
 		}
-		cmd = exec.Command("go", "tool", "test2json", "-p", pkg, b.driver, "-test.v=test2json", "-test.timeout="+runLimit, "-test.run", "^"+test+"$")
+		cmd = exec.Command("go", "tool", "test2json", "-p", pkg, b.driver, "-test.v=test2json", "-test.timeout="+runLimit, "-test.run", pattern)
 		cmd.Dir, cmd.Env = filepath.Join(b.root, filepath.FromSlash(pkg)), append(b.env, inPlace+"="+b.program)
 	}
 	out, _ := cmd.Output() // the events tell how it ended
@@ -127,7 +186,7 @@ func (b *bare) run(pkg, test string) ([]event, error) {
 		}
 	}
 	if len(events) == 0 {
-		return nil, fmt.Errorf("%s did not run without the guard: it does not compile, or nothing starts", test)
+		return nil, fmt.Errorf("%s did not run without the guard: it does not compile, or nothing starts", pattern)
 	}
 	b.ran[key] = events
 	return events, nil
@@ -137,6 +196,9 @@ func (b *bare) run(pkg, test string) ([]event, error) {
 func (b *bare) build() error {
 	if b.program != "" {
 		return nil
+	}
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return err
 	}
 	program := filepath.Join(b.dir, "holdpoint")
 	if err := b.goBuild(b.env, "build", "-ldflags=-s -w", "-o", program, "./cmd/holdpoint"); err != nil {
