@@ -34,6 +34,8 @@ type Engine interface {
 	Cancel(ctx context.Context, by op.Caller, id op.ID) error
 	// Root gives the directory of the root that a call without a name means.
 	Root(ctx context.Context, by op.Caller, named string) (dir string, err error)
+	// Changes tells what may have changed in a root since a cursor, and waits for something.
+	Changes(ctx context.Context, by op.Caller, root, cursor string, wait time.Duration) (Changes, error)
 }
 
 // Preview is what a call would meet.

@@ -27,7 +27,7 @@ type Server struct {
 	named   http.Handler // streamable HTTP with sessions, up to 2025-11-25
 	single  http.Handler // one request at a time, from 2026-07-28 on
 
-	mu     sync.Mutex // guards offers
+	mu     sync.Mutex // guards offers, and their feeds
 	offers map[Options]*offer
 }
 
@@ -35,7 +35,8 @@ type Server struct {
 type offer struct {
 	tools *toolset
 	sdk   *sdk.Server
-	list  []byte // the result of tools/list
+	list  []byte           // the result of tools/list
+	feeds map[string]*feed // by directory; guarded by Server.mu
 }
 
 // firstSingle is the first protocol version without sessions.
@@ -77,8 +78,17 @@ func (s *Server) offer(o Options) *offer {
 	if f := s.offers[o]; f != nil {
 		return f
 	}
-	f := &offer{tools: newToolset(o), sdk: sdk.NewServer(&sdk.Implementation{Name: "holdpoint", Title: "Holdpoint", Version: s.version},
-		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
+	f := &offer{tools: newToolset(o), feeds: map[string]*feed{}}
+	can := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}
+	with := &sdk.ServerOptions{Instructions: instructions, Capabilities: can}
+	if o.Read {
+		can.Resources = &sdk.ResourceCapabilities{Subscribe: true}
+		with.SubscribeHandler, with.UnsubscribeHandler = s.subscribe(f), s.unsubscribe(f)
+	}
+	f.sdk = sdk.NewServer(&sdk.Implementation{Name: "holdpoint", Title: "Holdpoint", Version: s.version}, with)
+	if o.Read {
+		f.sdk.AddReceivingMiddleware(s.resourceCalls)
+	}
 	list := &sdk.ListToolsResult{Cacheable: sdk.Cacheable{CacheScope: "private"}}
 	for _, t := range f.tools.list {
 		shown := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: json.RawMessage(t.input), OutputSchema: json.RawMessage(t.output),
@@ -195,11 +205,12 @@ func (s *Server) handler(t *tool) sdk.ToolHandler {
 	}
 }
 
-func sessionOf(req *sdk.CallToolRequest) *session {
-	if req.Extra == nil || req.Extra.TokenInfo == nil {
+func sessionOf(req sdk.Request) *session {
+	extra := req.GetExtra()
+	if extra == nil || extra.TokenInfo == nil {
 		return nil
 	}
-	ses, _ := req.Extra.TokenInfo.Extra[sessionKey].(*session)
+	ses, _ := extra.TokenInfo.Extra[sessionKey].(*session)
 	return ses
 }
 

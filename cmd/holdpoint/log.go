@@ -24,10 +24,19 @@ type operation struct {
 	State      string    `json:"state"`
 	Paths      []op.Path `json:"paths"`
 	Undo       string    `json:"undo"` // available, consumed, expired, none
+	Tree       string    `json:"tree"` // of an available undo: clean, drifted, unknown
 	ApprovalID op.ID     `json:"approval_id"`
 	Undoes     op.ID     `json:"undoes"`
 	UndoneBy   op.ID     `json:"undone_by"`
 	Late       []string  `json:"late"` // writes of other programs into a kept version
+}
+
+// undo words how its undo stands: with the tree as it was left, or not.
+func (o operation) undo() string {
+	if o.Undo == "available" && (o.Tree == "clean" || o.Tree == "drifted") {
+		return "available, " + o.Tree
+	}
+	return first(o.Undo, "none")
 }
 
 // wanted narrows the log. The daemon narrows first where it can; what it lets through is
@@ -174,7 +183,7 @@ func (a *app) log(ctx context.Context, c *client, w wanted, root string) (err er
 func (a *app) logRows(list []operation) [][]string {
 	rows := make([][]string, 0, len(list))
 	for _, o := range list {
-		rows = append(rows, []string{a.clock(o.Time), line(string(o.ID)), line(string(o.Op)), line(o.State), "undo " + line(first(o.Undo, "none")),
+		rows = append(rows, []string{a.clock(o.Time), line(string(o.ID)), line(string(o.Op)), line(o.State), "undo " + line(o.undo()),
 			first(line(o.Agent), "-"), joined("; ", paths(o.Paths), lateNote(o))})
 	}
 	return rows
@@ -229,7 +238,7 @@ func (a *app) showOperation(ctx context.Context, c *client, id string) error {
 	o := got.Operation
 	fmt.Fprintf(a.Out, "%s %s\n", a.bold(line(string(o.Op))), line(string(o.ID)))
 	rows := [][]string{{"time", a.clock(o.Time)}, {"agent", line(o.Agent)}, {"session", line(o.Session)}, {"state", line(o.State)},
-		{"undo", line(first(o.Undo, "none"))}, {"approval", line(string(o.ApprovalID))}, {"undoes", line(string(o.Undoes))}, {"undone by", line(string(o.UndoneBy))}}
+		{"undo", line(o.undo())}, {"approval", line(string(o.ApprovalID))}, {"undoes", line(string(o.Undoes))}, {"undone by", line(string(o.UndoneBy))}}
 	for _, r := range rows {
 		if r[1] != "" {
 			fmt.Fprintf(a.Out, "%-10s %s\n", r[0], r[1])

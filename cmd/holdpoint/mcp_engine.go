@@ -61,6 +61,11 @@ func (t toolEngine) Root(ctx context.Context, by op.Caller, named string) (strin
 	return "", op.Fail(op.UnknownRoot, "no workspace has this name or key").In("root")
 }
 
+func (t toolEngine) Changes(ctx context.Context, by op.Caller, root, cursor string, wait time.Duration) (mcp.Changes, error) {
+	c, err := t.engine.Changes(ctx, by, root, cursor, wait)
+	return mcp.Changes{Cursor: c.Cursor, LookAgain: c.LookAgain, Paths: c.Paths}, err
+}
+
 func (t toolEngine) CallStarted(ctx context.Context, by op.Caller, req op.Request, w []op.Warning, started func(op.ID)) op.Reply {
 	return t.engine.CallStarted(ctx, by, req, w, started)
 }

@@ -14,6 +14,7 @@ type glance struct {
 	method string // empty for an answer
 	name   string // params.name
 	about  string // params.requestId, as it is written
+	uri    string // params.uri, as it is written
 }
 
 // glanceAt reads the outermost keys of a message. What it does not understand it leaves
@@ -149,6 +150,8 @@ func (s *scan) params(g *glance) {
 		switch key {
 		case "name":
 			g.name, _ = s.text()
+		case "uri":
+			g.uri = string(s.value())
 		case "requestId":
 			g.about = string(s.value())
 		default:

@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +32,7 @@ type link struct {
 	opened  []byte     // and its word that it is initialized
 	flying  map[string]*flight
 	asked   map[string]bool // what this daemon asked the client, by id
+	follows map[string]bool // the resources that the client is subscribed to, which the next daemon is told again
 
 	wmu sync.Mutex // one message at a time goes to the daemon
 }
@@ -41,7 +46,7 @@ type flight struct {
 }
 
 func newLink(out func([]byte) error, conn net.Conn, reopen func(context.Context) (net.Conn, *wholeLines, error)) *link {
-	return &link{out: out, reopen: reopen, conn: conn, need: make(chan struct{}, 1), flying: map[string]*flight{}, asked: map[string]bool{}}
+	return &link{out: out, reopen: reopen, conn: conn, need: make(chan struct{}, 1), flying: map[string]*flight{}, asked: map[string]bool{}, follows: map[string]bool{}}
 }
 
 // fromClient passes on one message of the client's.
@@ -56,6 +61,10 @@ func (l *link) fromClient(line []byte) {
 		l.opened = bytes.Clone(line)
 	case g.method == "notifications/cancelled":
 		delete(l.flying, g.about)
+	case g.method == "resources/subscribe":
+		l.follows[g.uri] = true
+	case g.method == "resources/unsubscribe":
+		delete(l.follows, g.uri)
 	}
 	switch {
 	case g.id != "" && g.method != "":
@@ -174,7 +183,7 @@ func (l *link) lost() {
 				Do("look at what is there with view_file or file_info before you send it again")))
 		}
 	}
-	waits := len(l.flying) > 0 || l.left
+	waits := len(l.flying) > 0 || len(l.follows) > 0 || l.left
 	l.mu.Unlock()
 	for _, d := range dead {
 		l.out(d)
@@ -194,7 +203,7 @@ func (l *link) again(ctx context.Context) *wholeLines {
 		}
 	}
 	l.mu.Lock()
-	var lines, dead [][]byte
+	var lines, dead, news [][]byte
 	for id, f := range l.flying {
 		switch {
 		case err != nil:
@@ -205,6 +214,7 @@ func (l *link) again(ctx context.Context) *wholeLines {
 		case !f.sent && f.line != nil:
 			f.sent = true
 			lines = append(lines, f.line)
+			news = append(news, listened(f.line)...)
 			if !f.safe {
 				f.line = nil
 			}
@@ -222,6 +232,9 @@ func (l *link) again(ctx context.Context) *wholeLines {
 	}
 	for _, line := range lines {
 		l.send(conn, line)
+	}
+	for _, n := range news {
+		l.out(n)
 	}
 	if err != nil {
 		return nil
@@ -256,7 +269,68 @@ func (l *link) introduce(conn net.Conn, in *wholeLines) error {
 			return op.Fail(op.NotReady, "the daemon went away again").Because(err)
 		}
 	}
+	return l.resubscribe(conn, in)
+}
+
+// resubscribe takes up what the client follows, and tells it to look: nobody saw what
+// changed meanwhile. What the next daemon does not take up is forgotten.
+func (l *link) resubscribe(conn net.Conn, in *wholeLines) error {
+	l.mu.Lock()
+	uris := slices.Sorted(maps.Keys(l.follows))
+	l.mu.Unlock()
+	for _, uri := range uris {
+		const id = `"holdpoint-again"`
+		if _, err := fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"method":"resources/subscribe","params":{"uri":%s}}`+"\n", id, uri); err != nil {
+			return op.Fail(op.NotReady, "the daemon went away again").Because(err)
+		}
+		taken := false
+		for answered := false; !answered; {
+			lines, err := in.next()
+			if err != nil {
+				return op.Fail(op.NotReady, "the daemon went away again").Because(err)
+			}
+			for line := range bytes.Lines(lines) {
+				if glanceAt(line).id == id {
+					answered, taken = true, !bytes.Contains(line[:min(len(line), 200)], []byte(`"error"`))
+				} else {
+					l.out(line) // the first news of what was taken up already
+				}
+			}
+		}
+		if taken {
+			l.out(updated(uri))
+			continue
+		}
+		l.mu.Lock()
+		delete(l.follows, uri)
+		l.mu.Unlock()
+	}
 	return nil
+}
+
+// updated tells of a resource, whose address is given as it is written in JSON.
+func updated(uri string) []byte {
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%s}}`+"\n", uri)
+}
+
+// listened tells of every resource that a request to listen names, when it is sent once more.
+func listened(line []byte) (news [][]byte) {
+	if glanceAt(line).method != "subscriptions/listen" {
+		return nil
+	}
+	var asked struct {
+		Params struct {
+			Notifications struct {
+				Resources []json.RawMessage `json:"resourceSubscriptions"`
+			} `json:"notifications"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(line, &asked) == nil {
+		for _, uri := range asked.Params.Notifications.Resources {
+			news = append(news, updated(string(uri)))
+		}
+	}
+	return news
 }
 
 // refusal answers a request that no daemon answers: as a result of a tool, which an agent

@@ -251,6 +251,62 @@ func TestChanges(t *testing.T) {
 			t.Errorf("got %v", out["count"])
 		}
 	})
+	t.Run("the log tells of each credential whether the tree still is as it was left", func(t *testing.T) {
+		write(t, in("t/edited"), "one\n")
+		write(t, in("t/gone"), "x\n")
+		write(t, in("t/from"), "y\n")
+		edit := must(t, d.call("edit_file", M{"path": "t/edited", "old_string": "one", "new_string": "two"}), "done")
+		made := must(t, d.call("write_file", M{"path": "t/deep/made", "content": "new\n"}), "done")
+		taken := must(t, d.approve(must(t, d.call("delete_file", M{"path": "t/gone"}), "review")), "done")
+		moved := must(t, d.approve(must(t, d.call("move_file", M{"source": "t/from", "destination": "t/to"}), "review")), "done")
+		for _, c := range []struct {
+			what   string
+			reply  M
+			change func() error
+			back   func() error
+		}{
+			{"an edit", edit, func() error { return os.WriteFile(in("t/edited"), []byte("2wo\n"), 0o644) }, func() error { return os.WriteFile(in("t/edited"), []byte("two\n"), 0o644) }},
+			{"a mode", edit, func() error { return os.Chmod(in("t/edited"), 0o600) }, func() error { return os.Chmod(in("t/edited"), 0o644) }},
+			{"what was made", made, func() error { return os.Rename(in("t/deep"), in("t/deeper")) }, func() error { return os.Rename(in("t/deeper"), in("t/deep")) }},
+			{"what was taken", taken, func() error { return os.WriteFile(in("t/gone"), nil, 0o644) }, func() error { return os.Remove(in("t/gone")) }},
+			{"what was moved", moved, func() error { return os.Remove(in("t/to")) }, func() error { return os.WriteFile(in("t/to"), []byte("y\n"), 0o644) }},
+			{"where it was moved from", moved, func() error { return os.Symlink("x", in("t/from")) }, func() error { return os.Remove(in("t/from")) }},
+		} {
+			id := text(c.reply, "operation_id")
+			state := func() string {
+				_, one := d.http("GET", "/v1/operations/"+id, d.Agent, nil)
+				_, list := d.http("GET", "/v1/operations?limit=10", d.Agent, nil)
+				for _, o := range objects(list["operations"]) {
+					if text(o, "id") == id && text(o, "tree") != text(one, "operation", "tree") {
+						t.Errorf("%s: the list says %q, the detail %q", c.what, text(o, "tree"), text(one, "operation", "tree"))
+					}
+				}
+				_, out, _ := d.cli("log", "--ours")
+				if !strings.Contains(out, "undo available, "+text(one, "operation", "tree")) {
+					t.Errorf("%s: holdpoint log: %s", c.what, out)
+				}
+				return text(one, "operation", "tree")
+			}
+			before := state()
+			if err := c.change(); err != nil {
+				t.Fatal(err)
+			}
+			then := state()
+			if r := d.undo(c.reply); code(r) != "undo_conflict" {
+				t.Errorf("%s: undone all the same: %v", c.what, r["status"])
+			}
+			if err := c.back(); err != nil {
+				t.Fatal(err)
+			}
+			if after := state(); before != "clean" || then != "drifted" || after != "clean" {
+				t.Errorf("%s: %s, %s, %s", c.what, before, then, after)
+			}
+		}
+		must(t, d.undo(edit), "done")
+		if _, one := d.http("GET", "/v1/operations/"+text(edit, "operation_id"), d.Agent, nil); text(one, "operation", "undo") != "consumed" || text(one, "operation", "tree") != "" {
+			t.Errorf("consumed: %v", one["operation"])
+		}
+	})
 	t.Run("rules that let in more are a new beginning", func(t *testing.T) {
 		cursor := d.begun(t)
 		write(t, in(".gitignore"), "other/\n")

@@ -33,7 +33,8 @@ type LogEntry struct {
 	Session    string    `json:"session,omitempty"`
 	State      string    `json:"state"`
 	Paths      []string  `json:"paths"`
-	Undo       string    `json:"undo"` // available, consumed, expired, none
+	Undo       string    `json:"undo"`           // available, consumed, expired, none
+	Tree       string    `json:"tree,omitempty"` // of an available undo: clean, drifted, unknown
 	ApprovalID op.ID     `json:"approval_id,omitempty"`
 	Undoes     op.ID     `json:"undoes,omitempty"`
 	UndoneBy   op.ID     `json:"undone_by,omitempty"`
@@ -83,7 +84,7 @@ func (e *Engine) Operations(ctx context.Context, by op.Caller, f journal.Filter)
 	if len(ops) == f.Limit {
 		next = ops[len(ops)-1].Seq
 	}
-	out := make([]LogEntry, 0, len(ops))
+	out, left := make([]LogEntry, 0, len(ops)), newLookedOver()
 	for _, o := range ops {
 		if w := e.byKey(o.Root); w == nil || !mayUse(by, w) {
 			continue
@@ -95,7 +96,11 @@ func (e *Engine) Operations(ctx context.Context, by op.Caller, f journal.Filter)
 			}
 			o.Late = late
 		}
-		out = append(out, e.entry(o))
+		l := e.entry(o)
+		if l.Undo == "available" {
+			l.Tree = e.byKey(o.Root).treeOf(ctx, o, left)
+		}
+		out = append(out, l)
 	}
 	return out, next, nil
 }
@@ -170,6 +175,7 @@ func (e *Engine) Operation(ctx context.Context, by op.Caller, id op.ID) (Detail,
 	}
 	d := Detail{Operation: e.entry(o), Decision: o.Decision, Effects: op.Effects(o.Steps), Diff: string(o.Diff)}
 	if d.Operation.Undo == "available" {
+		d.Operation.Tree = w.treeOf(ctx, o, newLookedOver())
 		d.UndoCredential = e.keeper.Credential(o)
 	}
 	if len(o.Late) > 0 {

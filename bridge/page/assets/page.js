@@ -385,7 +385,7 @@
     return el('li', { id: 'row-' + o.id }, el('a', { href: '#/operations/' + encodeURIComponent(o.id), class: 'row' },
       el('span', { class: 'top' }, el('span', { class: 'title' }, what(o, paths)), el('span', { class: 'left' }, ago(o.time, Date.now()))),
       el('span', { class: 'line' }, marked(paths[0] || ''), paths.length > 1 ? ' and ' + (paths.length - 1) + ' more' : ''),
-      el('span', { class: 'meta' }, undoWords[o.undo] ? badge(undoWords[o.undo], o.undo === 'available' ? 'good' : 'calm') : null,
+      el('span', { class: 'meta' }, undoWords[o.undo] ? badge(undoWords[o.undo], o.undo === 'available' ? 'good' : 'calm') : null, o.tree === 'drifted' ? badge('changed since', 'calm') : null,
         el('span', null, visible(o.agent)), el('code', null, visible(o.op)))));
   }
 
