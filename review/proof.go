@@ -25,6 +25,7 @@ type Reviewer struct {
 	Kind    string    `json:"kind"`
 	Public  []byte    `json:"public,omitempty"`  // ed25519: the 32 bytes; passkey: the COSE key
 	Account string    `json:"account,omitempty"` // oidc: what the provider knows the person by
+	Roots   []string  `json:"roots,omitempty"`   // keys of the roots the person reviews; empty: all
 	Device  string    `json:"device,omitempty"`  // what the person calls it
 	By      string    `json:"by"`                // who enrolled it
 	Created time.Time `json:"created_at"`
@@ -81,6 +82,20 @@ type Proof struct {
 	Signature []byte `json:"signature,omitempty"` // ed25519, over Statement.Digest; base64 in JSON
 	// Assertion is a passkey's, as the browser gives it (PublicKeyCredential.toJSON).
 	Assertion json.RawMessage `json:"assertion,omitempty"`
+	// Nonce is on record with an assertion, so that it can be checked again later.
+	Nonce []byte `json:"nonce,omitempty"`
+}
+
+// signedWith gives the kind of key behind a recorded proof; empty where there is none.
+func signedWith(recorded json.RawMessage) string {
+	var p Proof
+	switch {
+	case len(recorded) == 0 || json.Unmarshal(recorded, &p) != nil:
+		return ""
+	case len(p.Assertion) > 0:
+		return Passkey
+	}
+	return Ed25519
 }
 
 // Roster is everybody who may answer by a proof, ended entries too.
@@ -102,6 +117,17 @@ func (r Roster) Signers(name string, now time.Time) (out []Reviewer) {
 	for _, one := range r {
 		if (name == "" || one.Name == name) && one.Signs() && one.Live(now) {
 			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// People gives the names that count at a moment, whatever shows them.
+func (r Roster) People(now time.Time) map[string]bool {
+	out := map[string]bool{}
+	for _, one := range r {
+		if one.Live(now) {
+			out[one.Name] = true
 		}
 	}
 	return out
