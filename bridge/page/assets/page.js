@@ -91,7 +91,7 @@
   function drawMe() {
     const m = S.me, signing = m.keys.filter((k) => k.kind === 'passkey');
     $('who').hidden = !m.site && !signing.length;
-    $('who').replaceChildren(signing.length ? '\u{1F511}' : '\u{1F513}', el('span', { class: 'wide-only' }, ' ' + visible(m.name)));
+    $('who').replaceChildren(signing.length ? '\u26B7 \u2713' : '\u26B7', el('span', { class: 'wide-only' }, ' ' + visible(m.name)));
     $('who').setAttribute('aria-label', visible(m.name) + (signing.length ? ', answers with a passkey' : ', has no passkey'));
     $('mine-text').textContent = signing.length ? 'Each answer of ' + visible(m.name) + ' takes a touch of one of these. A token or a stolen session cannot answer.'
       : 'Once you register one, each of your answers takes a touch of it, so that no other program can answer for you, whatever secret it has found.' + (m.needs_passkey ? ' Answers need one here.' : '');
