@@ -48,8 +48,9 @@ type Record struct {
 	ExecutionID     string      `json:"execution_id"`
 	ApprovalID      op.ID       `json:"approval_id"`
 	OperationID     op.ID       `json:"operation_id"`
-	Outcome         string      `json:"outcome"` // a status or an error code
-	Undo            bool        `json:"undo"`    // the operation can be taken back
+	ReviewerID      op.ID       `json:"reviewer_id,omitempty"` // the entry of the roster whose key signed, or that was changed
+	Outcome         string      `json:"outcome"`               // a status or an error code
+	Undo            bool        `json:"undo"`                  // the operation can be taken back
 }
 
 // Of makes a record of a decision; the caller adds who and which.
@@ -103,7 +104,7 @@ func clean(r Record) Record {
 	}
 	r.Also = also
 	r.Outcome = word(r.Outcome)
-	r.ApprovalID, r.OperationID = id(r.ApprovalID), id(r.OperationID)
+	r.ApprovalID, r.OperationID, r.ReviewerID = id(r.ApprovalID), id(r.OperationID), id(r.ReviewerID)
 	r.TrustedPolicyID, r.GrantID = label(r.TrustedPolicyID), label(r.GrantID)
 	r.Agent, r.WorkflowID, r.ExecutionID = label(r.Agent), label(r.WorkflowID), label(r.ExecutionID)
 	r.Time = r.Time.UTC()
@@ -188,6 +189,9 @@ func appendLine(b []byte, r Record) []byte {
 	text("execution_id", r.ExecutionID)
 	text("approval_id", string(r.ApprovalID))
 	text("operation_id", string(r.OperationID))
+	if r.ReviewerID != "" { // lines of before have no such field
+		text("reviewer_id", string(r.ReviewerID))
+	}
 	text("outcome", r.Outcome)
 	flag("undo", r.Undo)
 	return append(b, '}')

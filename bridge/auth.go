@@ -26,10 +26,13 @@ type sessions struct {
 
 type session struct {
 	caller op.Caller
+	entry  op.ID // of the roster, which must go on to count; empty for the passphrase
 	ends   time.Time
 }
 
-func (s *sessions) open(caller op.Caller) (string, time.Time) {
+// open begins a session of somebody who has just shown who they are.
+func (s *sessions) open(caller op.Caller, entry op.ID) (string, time.Time) {
+	caller.LoggedIn = time.Now()
 	b := make([]byte, 32)
 	rand.Read(b)
 	secret, ends := "hps_"+base64.RawURLEncoding.EncodeToString(b), time.Now().Add(sessionLife)
@@ -43,15 +46,15 @@ func (s *sessions) open(caller op.Caller) (string, time.Time) {
 			delete(s.held, k)
 		}
 	}
-	s.held[secret] = session{caller, ends}
+	s.held[secret] = session{caller, entry, ends}
 	return secret, ends
 }
 
-func (s *sessions) find(secret string) (op.Caller, bool) {
+func (s *sessions) find(secret string) (session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, ok := s.held[secret]
-	return v.caller, ok && time.Now().Before(v.ends)
+	return v, ok && time.Now().Before(v.ends)
 }
 
 // onSocket marks requests that came over the unix socket or in process.
@@ -67,8 +70,13 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 	if !ok || secret == "" {
 		return op.Caller{}, op.Fail(op.Unauthenticated, "a token is needed").Do("send it as Authorization: Bearer TOKEN")
 	}
-	if by, ok := s.sessions.find(secret); ok {
-		return by, asPerson(r.Context(), by.Role)
+	if in, ok := s.sessions.find(secret); ok {
+		if in.entry != "" {
+			if _, err := s.Engine.Person(r.Context(), in.entry); err != nil {
+				return op.Caller{}, err
+			}
+		}
+		return in.caller, asPerson(r.Context(), in.caller.Role)
 	}
 	by, token, err := s.Engine.Caller(r.Context(), secret)
 	if err != nil {
@@ -158,7 +166,7 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	secret, ends := s.sessions.open(op.Caller{Token: "session", Name: "reviewer", Role: op.Operator})
+	secret, ends := s.sessions.open(op.Caller{Token: "session", Name: "reviewer", Role: op.Operator}, "")
 	reply(w, http.StatusOK, map[string]any{"token": secret, "role": op.Operator, "expires_at": ends.UTC()})
 }
 

@@ -31,6 +31,14 @@ var routeDocs = map[string]routeDoc{
 	"POST /v1/pair":       {role: "reviewer", does: "Opens a one-time code that puts a phone on.", body: "name! expires"},
 	"POST /v1/pair/claim": {does: "Gives a reviewer's token for a code.", body: "code!", fails: []int{401, 403, 422}},
 
+	"GET /v1/me":                        {role: "any", does: "Whose token this is, and whether answers of theirs take a passkey."},
+	"GET /v1/reviewers":                 {role: "reviewer", does: "The roster of people who answer, with their keys, ended ones too."},
+	"POST /v1/reviewers":                {role: "operator", does: "Enrolls a key, or an account of the identity provider.", body: "name! kind!:enum=ed25519|oidc public account device roots:list expires", fails: changes},
+	"DELETE /v1/reviewers/{id}":         {role: "operator", does: "Ends an entry, or by a name all of a person's, with their tokens.", fails: changes},
+	"POST /v1/passkeys/begin":           {role: "reviewer", does: "Begins to register a passkey: prove with one that is there, or create.", body: "proof:object", fails: changes},
+	"POST /v1/passkeys":                 {role: "reviewer", does: "Registers what the browser made.", body: "credential!:object device", fails: changes},
+	"POST /v1/approvals/{id}/challenge": {role: "reviewer", does: "What a passkey is to sign for one answer to this card.", body: "answer!:enum=approve|reject remember:bool note shown_digest!", fails: changes},
+
 	"POST /v1/call":      {role: "agent", does: "The one entry for every operation.", body: "Request", reply: true, fails: changes},
 	"POST /v1/preflight": {role: "agent", does: "Facts, decision and pins of a call that is not made; or facts of paths alone.", body: "Preflight", both: true, fails: changes},
 	"POST /v1/undo": {role: "any", does: "Takes operations back, by credential or id.", reply: true, fails: changes,
@@ -42,7 +50,7 @@ var routeDocs = map[string]routeDoc{
 	"GET /v1/approvals/{id}":         {role: "any", does: "Shows a card, and waits for its end.", query: "wait", fails: absent},
 	"GET /v1/approvals/{id}/diff":    {role: "any", does: "Gives a card's change with all the lines around it.", fails: []int{404, 409, 413, 422}},
 	"GET /v1/approvals/{id}/reach":   {role: "reviewer", does: "Tells what remembering an answer would cover.", fails: []int{404, 422}},
-	"POST /v1/approvals/{id}/answer": {role: "any", does: "Approves or rejects what was shown. Reviewers only; who else tries is on record.", body: "answer!:enum=approve|reject remember:bool note shown_digest", fails: changes, row: true},
+	"POST /v1/approvals/{id}/answer": {role: "any", does: "Approves or rejects what was shown. Reviewers only; who else tries is on record.", body: "answer!:enum=approve|reject remember:bool note shown_digest proof:object", fails: changes, row: true},
 	"POST /v1/approvals/{id}/cancel": {role: "any", does: "Withdraws a card, or an approval that has not started.", fails: changes, row: true},
 
 	"GET /v1/operations":           {role: "any", does: "The log, newest first.", query: "root agent session path state limit:int since next:int"},

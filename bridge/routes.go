@@ -187,17 +187,9 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller
 		return
 	}
 	o, err := body(r)
-	if err == nil {
-		err = only(o, "answer", "remember", "note", "shown_digest")
-	}
 	var a journal.Answer
-	for name, dst := range map[string]*string{"answer": &a.Answer, "note": &a.Note, "shown_digest": &a.ShownDigest} {
-		if err == nil {
-			*dst, err = text(o, name)
-		}
-	}
 	if err == nil {
-		a.Remember, err = flag(o, "remember")
+		a, err = answerOf(o)
 	}
 	if err == nil {
 		err = s.Engine.Answer(r.Context(), by, id, a)

@@ -76,6 +76,8 @@ const (
 	AlreadyAnswered  Code = "already_answered"
 	ApprovalConsumed Code = "approval_consumed"
 	UnknownOutcome   Code = "unknown_outcome"
+	PasskeyNeeded    Code = "passkey_needed"
+	ProofInvalid     Code = "proof_invalid"
 
 	// Undo.
 	UndoUnknown  Code = "undo_unknown"

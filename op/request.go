@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Request is one call as it arrived. Identity is not in it: that comes from the token.
@@ -100,4 +101,6 @@ type Caller struct {
 	Workflow  string   `json:"workflow,omitempty"`
 	Profile   string   `json:"profile,omitempty"`
 	Clearance int      `json:"clearance,omitempty"` // of the owner; the call gets one less, at least 1
+	// LoggedIn is when a person showed who they are; zero for a token, which may lie anywhere.
+	LoggedIn time.Time `json:"-"`
 }

@@ -26,6 +26,7 @@ var outcomes = map[Code]outcome{
 	NotFound: {404, 6}, UndoUnknown: {404, 6},
 	Stale: {409, 5}, BusyWriter: {409, 5}, UndoConflict: {409, 5}, UndoConsumed: {409, 5}, AlreadyAnswered: {409, 5}, ApprovalConsumed: {409, 5},
 	Rejected: {403, 7}, Expired: {409, 7}, Cancelled: {409, 7}, UndoExpired: {409, 7},
+	PasskeyNeeded: {403, 4}, ProofInvalid: {403, 4},
 	IOError: {500, 1}, Internal: {500, 1}, StateCorrupt: {500, 1}, StateLocked: {503, 1}, StateUnsafe: {500, 1},
 	PolicyInvalid: {422, 6}, PolicyUnsafePermissions: {422, 6}, UnsupportedPlatform: {422, 6}, NotAvailable: {422, 6},
 }

@@ -55,6 +55,7 @@ type Card struct {
 	ShownDigest  string          `json:"shown_digest"` // of all of the above; part of the answer
 	State        string          `json:"state"`
 	AnsweredBy   string          `json:"answered_by,omitempty"`
+	AnsweredWith string          `json:"answered_with,omitempty"` // the kind of key that signed it
 	Note         string          `json:"note,omitempty"`
 	ReviewerNote string          `json:"reviewer_note,omitempty"`
 
@@ -68,7 +69,7 @@ func (c Card) Destroys() bool { return c.Effect != "write" && c.Effect != "read"
 
 // digest is over everything that is shown, before State.
 func (c Card) digest() string {
-	c.ShownDigest, c.State, c.AnsweredBy, c.Note, c.ApprovedBy, c.Drifted = "", "", "", "", nil, ""
+	c.ShownDigest, c.State, c.AnsweredBy, c.AnsweredWith, c.Note, c.ApprovedBy, c.Drifted = "", "", "", "", "", nil, ""
 	body, err := json.Marshal(c)
 	if err != nil {
 		panic("review: internal error: " + err.Error())
@@ -91,7 +92,7 @@ func CardOf(a journal.Approval) Card {
 	}
 	c.ShownDigest, c.ExpiresAt, c.State = a.ShownDigest, a.Deadline, a.State
 	if a.Answer != nil {
-		c.AnsweredBy, c.Note = a.Answer.By, a.Answer.Note
+		c.AnsweredBy, c.AnsweredWith, c.Note = a.Answer.By, signedWith(a.Answer.Proof), a.Answer.Note
 		for _, b := range a.Answer.Before {
 			c.ApprovedBy = append(c.ApprovedBy, b.By)
 		}

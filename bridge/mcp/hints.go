@@ -60,6 +60,8 @@ var nextSteps = map[op.Code]string{
 	op.AlreadyAnswered:  "use approval_status to see the answer",
 	op.ApprovalConsumed: "use approval_status to see the result",
 	op.UnknownOutcome:   "look at the files before you go on; a person must look too",
+	op.PasskeyNeeded:    "this is for a person to do; ask them",
+	op.ProofInvalid:     "this is for a person to do; ask them",
 
 	op.UndoUnknown:  "give the undo id of a change that you made, un_...",
 	op.UndoForged:   "give the undo id as it was returned, un_...",

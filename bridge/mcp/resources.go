@@ -97,48 +97,47 @@ func pathOf(dir, uri string) (string, error) {
 	return op.Escape(inside), nil
 }
 
-func (c *caller) reads(ctx context.Context, name op.Name, args op.Object, into any) error {
+// reads calls a reading and gives its result in the form of the wire.
+func (c *caller) reads(ctx context.Context, name op.Name, args op.Object) (op.Object, error) {
 	r := c.engine.Call(ctx, c.by, op.Request{Op: name, Root: c.root, Args: args, Session: c.label}, nil)
 	if r.Status != op.Done {
 		if r.Error != nil {
-			return r.Error
+			return nil, r.Error
 		}
-		return op.Fail(op.Forbidden, "readings wait for a person in this mode").Do("call " + string(name) + " instead, and wait for the answer")
+		return nil, op.Fail(op.Forbidden, "readings wait for a person in this mode").Do("call " + string(name) + " instead, and wait for the answer")
 	}
 	b, err := json.Marshal(r.Result)
-	if err == nil {
-		err = json.Unmarshal(b, into)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return op.ParseJSON(b)
 }
 
 // resources lists a page of the files that git does not ignore.
 func (c *caller) resources(ctx context.Context, dir, cursor string) (sdk.Result, error) {
-	var page struct {
-		Entries []struct {
-			Path string
-			Type op.Kind
-			Size int64
-		}
-		Next string
-	}
 	args := op.Object{"page_size": int64(resourcePage)}
 	if cursor != "" {
 		args["page"] = cursor
 	}
-	if err := c.reads(ctx, op.FileTree, args, &page); err != nil {
+	page, err := c.reads(ctx, op.FileTree, args)
+	if err != nil {
 		return nil, err
 	}
-	out := &sdk.ListResourcesResult{Resources: []*sdk.Resource{}, NextCursor: page.Next, Cacheable: sdk.Cacheable{CacheScope: "private"}}
-	for _, e := range page.Entries {
-		if e.Type != op.File {
+	next, _ := page["next"].(string)
+	out := &sdk.ListResourcesResult{Resources: []*sdk.Resource{}, NextCursor: next, Cacheable: sdk.Cacheable{CacheScope: "private"}}
+	entries, _ := page["entries"].([]any)
+	for _, one := range entries {
+		e, _ := one.(op.Object)
+		if e["type"] != string(op.File) {
 			continue
 		}
-		at, err := address(dir, e.Path)
+		name, _ := e["path"].(string)
+		size, _ := e["size"].(int64)
+		at, err := address(dir, name)
 		if err != nil {
 			return nil, err
 		}
-		out.Resources = append(out.Resources, &sdk.Resource{URI: at, Name: op.Visible(e.Path, false), Size: e.Size})
+		out.Resources = append(out.Resources, &sdk.Resource{URI: at, Name: op.Visible(name, false), Size: size})
 	}
 	return out, nil
 }
@@ -149,26 +148,25 @@ func (c *caller) resource(ctx context.Context, dir, uri string) (sdk.Result, err
 	if err != nil {
 		return nil, err
 	}
-	var got struct {
-		Content *string
-		Base64  string `json:"content_base64"`
-		MIME    string
-		EOF     bool
-	}
-	if err := c.reads(ctx, op.ViewFile, op.Object{"path": at, "offset": int64(0), "limit": int64(maxResource)}, &got); err != nil {
+	got, err := c.reads(ctx, op.ViewFile, op.Object{"path": at, "offset": int64(0), "limit": int64(maxResource)})
+	if err != nil {
 		if op.AsError(err).Code == op.NotFound {
 			return nil, sdk.ResourceNotFoundError(uri)
 		}
 		return nil, err
 	}
-	if !got.EOF {
+	if got["eof"] != true {
 		return nil, op.Fail(op.TooLarge, "the file is larger than a resource may be").At(op.Path(at)).Do("read it in parts with view_file")
 	}
-	one := &sdk.ResourceContents{URI: uri, MIMEType: got.MIME}
-	if got.Content != nil {
-		one.Text, one.MIMEType = *got.Content, "text/plain"
-	} else if one.Blob, err = base64.StdEncoding.DecodeString(got.Base64); err != nil {
-		return nil, err
+	one := &sdk.ResourceContents{URI: uri}
+	if text, is := got["content"].(string); is {
+		one.Text, one.MIMEType = text, "text/plain"
+	} else {
+		one.MIMEType, _ = got["mime"].(string)
+		raw, _ := got["content_base64"].(string)
+		if one.Blob, err = base64.StdEncoding.DecodeString(raw); err != nil {
+			return nil, err
+		}
 	}
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{one}, Cacheable: sdk.Cacheable{CacheScope: "private"}}, nil
 }

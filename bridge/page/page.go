@@ -26,6 +26,7 @@ var assets = []struct{ name, kind string }{
 	{"text.js", "text/javascript; charset=utf-8"},
 	{"diff.js", "text/javascript; charset=utf-8"},
 	{"card.js", "text/javascript; charset=utf-8"},
+	{"passkey.js", "text/javascript; charset=utf-8"},
 	{"page.js", "text/javascript; charset=utf-8"},
 	{"icon.svg", "image/svg+xml"},
 }
@@ -67,7 +68,7 @@ func Handler() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), clipboard-read=()")
+		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), clipboard-read=(), publickey-credentials-get=(self), publickey-credentials-create=(self)")
 		if r.URL.Path == "/" {
 			h.Set("Content-Type", "text/html; charset=utf-8")
 			h.Set("Cache-Control", "no-store")

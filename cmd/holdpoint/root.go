@@ -85,7 +85,7 @@ func (a *app) rootCommand() *cobra.Command {
 		root.AddCommand(make(a))
 	}
 	root.AddCommand(a.callCommand(), a.preflightCommand(), a.reviewCommand(), a.undoCommand(), a.logCommand(), a.showCommand(),
-		a.statusCommand(), a.watchCommand(), a.runsCommand(), a.attachCommand(), a.protectCommand(), a.policyCommand(), a.auditCommand(), a.rootsCommand(), a.tokenCommand(), a.pairCommand(), a.versionCommand(),
+		a.statusCommand(), a.watchCommand(), a.runsCommand(), a.attachCommand(), a.protectCommand(), a.policyCommand(), a.auditCommand(), a.rootsCommand(), a.tokenCommand(), a.pairCommand(), a.reviewerCommand(), a.versionCommand(),
 		a.diffCommand(), a.exportCommand(), a.forgetCommand(), a.gcCommand(), a.verifyCommand(), a.repairCommand(), a.replayCommand())
 	a.addLater(root)
 	return root

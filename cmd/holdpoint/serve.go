@@ -50,7 +50,7 @@ func serveCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.listen, "listen", "", "also serve HTTP on this address, such as 127.0.0.1:7117")
 	f.reach.flags(c)
 	c.Flags().StringVar(&f.config, "config", "", "the configuration (else HOLDPOINT_CONFIG, else the user's)")
-	c.Flags().StringVar(&f.reviewAuth, "review-auth", "passphrase", "how reviewers prove themselves: passphrase or token")
+	c.Flags().StringVar(&f.reviewAuth, "review-auth", "passphrase", "how reviewers prove themselves: passphrase, passkey (each answer takes one) or token")
 	c.Flags().DurationVar(&f.idleExit, "idle-exit", 0, "end when nobody has been connected for this long and no card waits")
 	c.Flags().Lookup("idle-exit").Hidden = true
 	c.Flags().BoolVar(&f.allowYolo, "allow-yolo", false, "let reviewers set the mode yolo, which runs deletes and processes without asking")
@@ -64,11 +64,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 		return op.Fail(op.UnsupportedPlatform, "serve needs Linux; this build holds the client half").Do("run the daemon on the Linux machine that holds the files")
 	}
 	switch f.reviewAuth {
-	case "passphrase", "token":
-	case "passkey":
-		return op.Fail(op.NotAvailable, "passkeys are not built yet").Do("use --review-auth passphrase")
+	case "passphrase", "passkey", "token":
 	default:
-		return usagef("--review-auth must be passphrase or token")
+		return usagef("--review-auth must be passphrase, passkey or token")
 	}
 	specs, err := rootSpecs(f.roots)
 	if err != nil {
@@ -121,6 +119,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	defer func() { unfollow(); <-followed }()
 	defer tellPeople(ctx, o, people, f.reach.reviewAddress(f.listen), func(s string) { say("holdpoint: %s", op.Visible(s, false)) })()
 	if err := o.agentToken(ctx, state); err != nil {
+		return err
+	}
+	if err := o.noTokenBesideKeys(ctx, f.reviewAuth); err != nil {
 		return err
 	}
 	if err := a.reviewers(ctx, o, state, f.reviewAuth, f.idleExit > 0 || managed(a.Env), say); err != nil {
@@ -264,6 +265,10 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, given handed
 			servers[1].TLSConfig = f.reach.cert.config()
 		}
 		listeners = append(listeners, tcp)
+		o.engine.PasskeySite(f.reach.site(tcp))
+		if s.PublicURL == "" {
+			s.PublicURL = o.engine.PasskeyOrigin() // the port is known only now
+		}
 	}
 	ended := make(chan error, len(servers))
 	var there presence

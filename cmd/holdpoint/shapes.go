@@ -50,7 +50,18 @@ func answerShapes() map[string]any {
 			Role    op.Role   `json:"role"`
 			Expires time.Time `json:"expires_at"`
 		}{},
-		"POST /v1/preflight": flow.PreflightReply{},
+		"GET /v1/me": flow.Me{},
+		"GET /v1/reviewers": struct {
+			Reviewers []flow.ReviewerView `json:"reviewers"`
+		}{},
+		"POST /v1/reviewers": flow.ReviewerView{},
+		"DELETE /v1/reviewers/{id}": struct {
+			Revoked []flow.ReviewerView `json:"revoked"`
+		}{},
+		"POST /v1/passkeys/begin":           flow.Enrollment{},
+		"POST /v1/passkeys":                 flow.ReviewerView{},
+		"POST /v1/approvals/{id}/challenge": map[string]any{},
+		"POST /v1/preflight":                flow.PreflightReply{},
 		"GET /v1/approvals": struct {
 			Cards []review.Card `json:"approvals"`
 			Total int           `json:"total,omitempty"`

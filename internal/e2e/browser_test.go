@@ -36,10 +36,10 @@ type tab struct {
 }
 
 // openBrowser starts one Chromium with a profile of its own; it ends with the test.
-func openBrowser(t testing.TB, addr string) *tab {
+func openBrowser(t testing.TB, addr string, flags ...string) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser(t)), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU)
-	for _, flag := range []string{"disable-quic", "disable-component-update", "hide-scrollbars"} {
+	for _, flag := range append([]string{"disable-quic", "disable-component-update", "hide-scrollbars"}, flags...) {
 		options = append(options, chromedp.Flag(flag, true))
 	}
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), options...)

@@ -87,7 +87,7 @@ func TestRoutes(t *testing.T) {
 	_, done := d.send(owner, M{"op": "write_file", "args": M{"path": "made-CANARY", "content": "x"}})
 	must(t, done, "done")
 	_, rule := d.http("PUT", "/v1/rules", d.reviewer(), M{"agent": "owner-canary", "scope": "project", "root": "ws", "paths": []string{"PATH-CANARY"}})
-	ids := map[string]string{"approvals": idOf(held), "operations": text(done, "operation_id"), "runs": idOf(held), "rules": text(rule, "id"), "mode": text(rule, "id"), "tokens": "tk_none", "roots": "ws", "profiles": "hidden"}
+	ids := map[string]string{"approvals": idOf(held), "operations": text(done, "operation_id"), "runs": idOf(held), "rules": text(rule, "id"), "mode": text(rule, "id"), "tokens": "tk_none", "reviewers": "rv_none", "roots": "ws", "profiles": "hidden"}
 	canaries := []string{"CANARY", "owner-canary", idOf(held), text(done, "operation_id"), text(rule, "id"), root, "hidden"}
 	before := digest(t, root)
 	fill := func(r route, id string) string {

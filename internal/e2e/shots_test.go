@@ -41,12 +41,16 @@ func TestShots(t *testing.T) {
 	card := held("write_file", M{"path": "src/prices.go", "content": changed}, "Count every item of the basket, and never charge less than nothing.")
 	gone := held("delete_file", M{"path": "build", "recursive": true}, "Free some space: the old builds are not needed any more.")
 	held("write_file", M{"path": ".github/workflows/ci.yml", "content": "on: push\n"}, "")
+	var notes []string
 	for i := range 9 {
 		name := fmt.Sprintf("notes/%02d.md", i)
 		write(t, filepath.Join(ws, name), "note\n")
-		held("delete_file", M{"path": name}, "Tidy up the notes.")
+		notes = append(notes, held("delete_file", M{"path": name}, "Tidy up the notes."))
 	}
 	b := openBrowser(t, addr)
+	_, port, _ := strings.Cut(addr, ":")
+	b.at = "http://localhost:" + port // an address has no passkeys
+	b.authenticator()
 	shot := func(name string) {
 		time.Sleep(250 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
@@ -75,7 +79,7 @@ func TestShots(t *testing.T) {
 			b.visible("#passphrase")
 			shot("login-" + at)
 			b.fill("#passphrase", passphrase+"\r")
-			b.lists(12)
+			b.lists(3 + len(notes))
 			shot("list-" + at)
 			b.to("#/approvals/" + card)
 			b.visible("#approve")
@@ -85,9 +89,23 @@ func TestShots(t *testing.T) {
 			b.click("#approve")
 			b.visible("#confirm")
 			shot("confirm-" + at)
+			b.click("#who")
+			if len(notes) == 9 {
+				b.click("#register")
+			}
+			b.waits("a passkey is listed", `document.querySelectorAll('#mine-keys li').length === 1`)
+			shot("passkey-" + at)
+			b.click("#mine-close")
+			b.to("#/approvals/" + notes[0])
+			b.shows("notes/")
+			b.click("#approve")
+			b.click("#confirm")
+			b.shows("with a passkey")
+			shot("signed-" + at)
+			notes = notes[1:]
 			b.to("#/history")
-			b.waits("history is listed", `document.querySelector('#list .title')?.textContent === 'Edit README.md'`)
-			b.click("#list a.row")
+			b.waits("history is listed", `document.querySelector('#list li:last-child .title')?.textContent === 'Edit README.md'`)
+			b.click("#list li:last-child a.row")
 			b.shows("can be undone")
 			shot("history-" + at)
 		}

@@ -33,7 +33,7 @@ type Config struct {
 	StoreMax   int64         // bytes that all stores together may hold; 10 GiB where zero
 	MaxWaiting int
 	ReviewURL  func(op.ID) string
-	ReviewAuth string              // passphrase or token
+	ReviewAuth string              // passphrase, passkey or token
 	AsRoot     bool                // said in status
 	Socket     string              // where the daemon is asked; no root may hold it
 	Store      string              // "" or "in-root"
@@ -68,6 +68,9 @@ type Engine struct {
 	counts  counts
 	denied  denied
 	hurt    hurt // rows of the queue that are not as they were written
+	roster  roster
+	// passkeys are the touches that people are asked for at this moment.
+	passkeys review.Passkeys
 	// unrecorded holds rows that ended and whose end the journal could not take, by id:
 	// whoever asks learns what happened, until the next start completes the record.
 	unrecorded sync.Map
@@ -92,6 +95,7 @@ func New(cfg Config, j *journal.Journal, l *audit.Log, t *trusted.Live) *Engine 
 	}
 	e := &Engine{cfg: cfg, jrn: j, log: l, trust: t, keeper: undo.New(j.Key(), cfg.Now, cfg.Keep), sealer: preflight.NewSealer(j.Key())}
 	e.live.Store(cfg.Settings.complete())
+	e.passkeys.Now = cfg.Now
 	e.queue = &review.Queue{Journal: j, Now: cfg.Now, MaxWaiting: cfg.MaxWaiting, ReviewURL: cfg.ReviewURL, Deadline: e.deadline, OnTimeout: e.onTimeout, Lapsed: e.ended}
 	return e
 }

@@ -53,7 +53,20 @@ func (e *Engine) answerable(ctx context.Context, needs int) error {
 	if err != nil && op.AsError(err).Code != op.NotFound {
 		return err
 	}
+	list, err := e.Roster(ctx)
+	if err != nil {
+		return err
+	}
 	people := map[string]bool{}
+	if needs > 1 { // where there is a roster, people of the roster count and tokens do not
+		people = list.People(e.cfg.Now())
+	}
+	if len(people) > 0 {
+		if len(people) >= needs {
+			return nil
+		}
+		return op.Fail(op.NoReviewer, fmt.Sprintf("this call needs %d people of the roster, and fewer are on it", needs)).Do("enroll each of them with holdpoint reviewer add, or let them register a passkey; nothing was changed or queued")
+	}
 	if hash != "" {
 		people["reviewer"] = true // the name of whoever logs in
 	}
@@ -218,6 +231,10 @@ func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer jour
 	if err := e.runnable(ctx, by, id, answer); err != nil {
 		return journal.Approval{}, err
 	}
+	answer, err := e.proven(ctx, by, id, answer)
+	if err != nil {
+		return journal.Approval{}, err
+	}
 	row, err := e.queue.Answer(ctx, by, id, answer)
 	if err != nil {
 		if op.AsError(err).Code == op.Forbidden {
@@ -228,7 +245,7 @@ func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer jour
 	}
 	e.log.Append(audit.Record{Kind: "answer", Tool: row.Op, Decision: "require_user_approval", Reason: row.Decision.Reason, Also: row.Decision.Also,
 		Mandatory: row.Decision.Mandatory, Pinned: row.Decision.Pinned, Agent: by.Name, WorkflowID: row.Workflow, ExecutionID: row.Execution,
-		ApprovalID: row.ID, Outcome: row.State})
+		ApprovalID: row.ID, ReviewerID: answer.Reviewer, Outcome: row.State})
 	e.counts.answer(row.State)
 	e.announce("approval.answered", row)
 	if answer.Remember && row.State == journal.Approved {

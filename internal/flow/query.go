@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 
 	"holdpoint/audit"
@@ -36,6 +37,7 @@ type LogEntry struct {
 	Undo       string    `json:"undo"`           // available, consumed, expired, none
 	Tree       string    `json:"tree,omitempty"` // of an available undo: clean, drifted, unknown
 	ApprovalID op.ID     `json:"approval_id,omitempty"`
+	AnsweredBy string    `json:"answered_by,omitempty"` // told to people alone
 	Undoes     op.ID     `json:"undoes,omitempty"`
 	UndoneBy   op.ID     `json:"undone_by,omitempty"`
 	Reason     op.Reason `json:"reason"`
@@ -100,9 +102,24 @@ func (e *Engine) Operations(ctx context.Context, by op.Caller, f journal.Filter)
 		if l.Undo == "available" {
 			l.Tree = e.byKey(o.Root).treeOf(ctx, o, left)
 		}
-		out = append(out, l)
+		out = append(out, e.answered(ctx, by, l))
 	}
 	return out, next, nil
+}
+
+// answered names who let an operation through, to those who see the queue.
+func (e *Engine) answered(ctx context.Context, by op.Caller, l LogEntry) LogEntry {
+	if l.ApprovalID == "" || !by.Role.Includes(op.Observer) {
+		return l
+	}
+	if row, err := e.jrn.Approval(ctx, l.ApprovalID); err == nil && row.Answer != nil {
+		var names []string
+		for _, a := range append(row.Answer.Before[:len(row.Answer.Before):len(row.Answer.Before)], *row.Answer) {
+			names = append(names, a.By)
+		}
+		l.AnsweredBy = strings.Join(names, ", ")
+	}
+	return l
 }
 
 // late looks whether another program wrote into a kept version after the change, and
@@ -173,7 +190,7 @@ func (e *Engine) Operation(ctx context.Context, by op.Caller, id op.ID) (Detail,
 			return Detail{}, err
 		}
 	}
-	d := Detail{Operation: e.entry(o), Decision: o.Decision, Effects: op.Effects(o.Steps), Diff: string(o.Diff)}
+	d := Detail{Operation: e.answered(ctx, by, e.entry(o)), Decision: o.Decision, Effects: op.Effects(o.Steps), Diff: string(o.Diff)}
 	if d.Operation.Undo == "available" {
 		d.Operation.Tree = w.treeOf(ctx, o, newLookedOver())
 		d.UndoCredential = e.keeper.Credential(o)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -81,15 +82,17 @@ type Approval struct {
 // Answer is what a person said. On a pending row that takes more than one approval Answer
 // is empty, and Before holds those who approved so far.
 type Answer struct {
-	Answer      string    `json:"answer"` // approve, reject
-	By          string    `json:"by"`
-	Token       op.ID     `json:"token"`
-	Note        string    `json:"note,omitempty"`
-	Remember    bool      `json:"remember,omitempty"`
-	At          time.Time `json:"at"`
-	ShownDigest string    `json:"shown_digest,omitempty"`
-	Before      []Answer  `json:"before,omitempty"` // approvals of other people on the same card
-	Needs       int       `json:"-"`                // how many people must approve; 0 is 1
+	Answer      string          `json:"answer"` // approve, reject
+	By          string          `json:"by"`
+	Token       op.ID           `json:"token"`
+	Note        string          `json:"note,omitempty"`
+	Remember    bool            `json:"remember,omitempty"`
+	At          time.Time       `json:"at"`
+	Reviewer    op.ID           `json:"reviewer,omitempty"` // the entry of the roster whose key signed it
+	Proof       json.RawMessage `json:"proof,omitempty"`    // the signature, kept with what it is over
+	ShownDigest string          `json:"shown_digest,omitempty"`
+	Before      []Answer        `json:"before,omitempty"` // approvals of other people on the same card
+	Needs       int             `json:"-"`                // how many people must approve; 0 is 1
 }
 
 // Due reports whether the time to answer or to start has passed. It asks no sweeper.

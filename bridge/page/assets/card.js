@@ -93,7 +93,7 @@ function answered(view) {
   const by = card.answered_by || (card.approved_by || []).join(', ');
   const out = el('section', { class: 'note ' + kind, role: 'status', 'aria-label': 'Answer' },
     el('strong', { class: 'state' }, state === 'pending' ? 'One approval is recorded; it takes another person.' : 'This card is ' + (stateWords[state] || visible(state)) + '.'),
-    by ? el('p', null, 'Answered by ' + visible(by) + '.') : null,
+    by ? el('p', null, 'Answered by ' + visible(by) + (card.answered_with === 'passkey' ? ' with a passkey.' : card.answered_with ? ' with a signing key.' : '.')) : null,
     view.note ? el('figure', { class: 'asked' }, el('figcaption', null, 'Words sent back:'), el('blockquote', null, marked(view.note))) : null,
     reply.error && state !== 'rejected' ? el('p', null, el('code', null, visible(reply.error.code)), ' ', marked(reply.error.message), reply.error.hint ? [' ', marked(reply.error.hint)] : null) : null);
   if (reply.operation_id) out.append(el('p', null, el('a', { href: '#/operations/' + encodeURIComponent(reply.operation_id) }, 'See the operation and its undo')));

@@ -63,8 +63,10 @@
   }
 
   async function begin() {
+    S.me = await api('/v1/me');
     $('login').hidden = true;
-    for (const id of ['desk', 'tabs', 'live', 'keys', 'leave']) $(id).hidden = false;
+    for (const id of ['desk', 'tabs', 'live', 'keys', 'who', 'leave']) $(id).hidden = false;
+    drawMe();
     // The list is read when the stream stands, so that nothing falls between the two.
     const listed = new Promise((done) => { S.listed = done; });
     listen();
@@ -77,12 +79,46 @@
     if (S.stream) S.stream.abort();
     S.cards.clear(); S.selected.clear(); S.view = null;
     $('list').replaceChildren(); $('detail').replaceChildren();
-    for (const id of ['desk', 'tabs', 'live', 'keys', 'leave']) $(id).hidden = true;
+    for (const id of ['desk', 'tabs', 'live', 'keys', 'who', 'leave']) $(id).hidden = true;
     $('login').hidden = false;
     $('login-error').textContent = text || '';
     $('passphrase').focus();
   }
   $('leave').addEventListener('click', () => signOut('Signed out.'));
+
+  // ---- the person's own passkeys
+
+  function drawMe() {
+    const m = S.me, signing = m.keys.filter((k) => k.kind === 'passkey');
+    $('who').hidden = !m.site && !signing.length;
+    $('who').replaceChildren(signing.length ? '\u26B7 \u2713' : '\u26B7', el('span', { class: 'wide-only' }, ' ' + visible(m.name)));
+    $('who').setAttribute('aria-label', visible(m.name) + (signing.length ? ', answers with a passkey' : ', has no passkey'));
+    $('mine-text').textContent = signing.length ? 'Each answer of ' + visible(m.name) + ' takes a touch of one of these. A token or a stolen session cannot answer.'
+      : 'Once you register one, each of your answers takes a touch of it, so that no other program can answer for you, whatever secret it has found.' + (m.needs_passkey ? ' Answers need one here.' : '');
+    $('mine-keys').replaceChildren(...m.keys.map(keyRow));
+    const able = m.register && passkeys.there();
+    for (const e of $('mine-form').querySelectorAll('label, input, #register')) e.hidden = !able;
+    $('mine-error').textContent = able ? '' : visible(m.why || 'This browser has no passkeys.');
+    $('mine-device').value = device();
+  }
+
+  async function prove(ask) { return { assertion: await passkeys.get(ask) }; }
+
+  $('who').addEventListener('click', () => { drawMe(); $('mine').showModal(); });
+  $('mine-close').addEventListener('click', () => $('mine').close());
+  $('mine-form').addEventListener('submit', async (e) => {
+    e.preventDefault();
+    $('mine-error').textContent = '';
+    $('register').disabled = true;
+    try {
+      let next = await api('/v1/passkeys/begin', {});
+      if (next.prove) next = await api('/v1/passkeys/begin', { proof: await prove(next.prove) });
+      await api('/v1/passkeys', { device: $('mine-device').value, credential: await passkeys.create(next.create) });
+      S.me = await api('/v1/me');
+      drawMe();
+      say('The passkey is registered.');
+    } catch (err) { $('mine-error').textContent = words(err); } finally { $('register').disabled = false; }
+  });
 
   // ---- the list
 
@@ -318,12 +354,20 @@
     } catch (e) { /* the next event tries again */ }
   }
 
+  // sendAnswer has the person touch their passkey where they have one. What is signed is
+  // this answer, with its words, to this card.
+  async function sendAnswer(id, body) {
+    const at = '/v1/approvals/' + encodeURIComponent(id);
+    if (S.me.needs_passkey) body = Object.assign({ proof: await prove(await api(at + '/challenge', body)) }, body);
+    return api(at + '/answer', body);
+  }
+
   async function answer(view, open, word, note, remember) {
     view.busy = true;
     let wrong = '';
     for (const v of open) {
       try {
-        const got = await api('/v1/approvals/' + encodeURIComponent(v.id) + '/answer', { answer: word, note, remember, shown_digest: v.card.shown_digest });
+        const got = await sendAnswer(v.id, { answer: word, note, remember, shown_digest: v.card.shown_digest });
         Object.assign(v, got);
       } catch (e) {
         if (e.body && e.body.approval) { Object.assign(v, e.body.approval); say('Somebody answered first.'); } else { wrong = wrong || words(e); }
@@ -386,7 +430,7 @@
       el('span', { class: 'top' }, el('span', { class: 'title' }, what(o, paths)), el('span', { class: 'left' }, ago(o.time, Date.now()))),
       el('span', { class: 'line' }, marked(paths[0] || ''), paths.length > 1 ? ' and ' + (paths.length - 1) + ' more' : ''),
       el('span', { class: 'meta' }, undoWords[o.undo] ? badge(undoWords[o.undo], o.undo === 'available' ? 'good' : 'calm') : null, o.tree === 'drifted' ? badge('changed since', 'calm') : null,
-        el('span', null, visible(o.agent)), el('code', null, visible(o.op)))));
+        el('span', null, visible(o.agent + (o.answered_by ? ', approved by ' + o.answered_by : ''))), el('code', null, visible(o.op)))));
   }
 
   async function openOperation(id) {
@@ -431,7 +475,7 @@
       buttons.append(ask);
     }
     const rows = [['Operation', visible(o.op) + ', ' + o.id], ['When', clock(o.time)], ['Asked by', [o.agent, o.session && 'session ' + o.session].filter(Boolean).join(', ')],
-      ['Decided', o.reason], ['Approved as', o.approval_id], ['Undoes', o.undoes], ['Undone by', o.undone_by], ['Undo', (undoWords[o.undo] || 'none') + (o.undo === 'available' ? ' until ' + clock(o.expires_at).slice(0, 10) : '')]];
+      ['Decided', o.reason], ['Approved by', o.answered_by], ['Approved as', o.approval_id], ['Undoes', o.undoes], ['Undone by', o.undone_by], ['Undo', (undoWords[o.undo] || 'none') + (o.undo === 'available' ? ' until ' + clock(o.expires_at).slice(0, 10) : '')]];
     const title = el('h2', { tabindex: '-1' }, what(o, o.paths || []));
     $('detail').replaceChildren(back(), el('article', { class: 'card' }, el('header', null, title),
       el('section', { 'aria-label': 'Effects' }, el('h3', null, 'What changed, ' + plural((d.effects || []).length, 'effect')), list), showDiff(visible(d.diff, true)) || '',
