@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety soak fuzz security torture lint bench-quick bench-reads bench-start shots \
+.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety filesystems soak fuzz security torture lint bench-quick bench-reads bench-start shots \
         man licenses release changelog test-packages test-service test-reproducible
 
 help: ## show the targets
@@ -38,6 +38,9 @@ safety: ## failing system calls, damage, model, filesystems, power cuts and kill
 	@HOLDPOINT_FAULTS=$(FAULTS) HOLDPOINT_FLIPS=100 HOLDPOINT_MODEL=$(MODEL) HOLDPOINT_FILESYSTEMS=4 HOLDPOINT_CRASHES=$(CRASHES) HOLDPOINT_KILL=all \
 	  $(GO) test -count=1 -timeout 90m -v -run '^(TestFaults|TestDamage|TestModel|TestFilesystems|TestPowerCut|TestKill)$$' ./internal/e2e >bin/safety.log 2>&1; \
 	  status=$$?; sed -nE '/(faults|kills):$$/,/^(=== |---)/p; s/^ +[a-z]+_test.go:[0-9]+: ((damage|model|filesystem|ext4|xfs)[: ].*)/\1/p' bin/safety.log; exit $$status
+
+filesystems: ## the write, undo and crash suites and the engine's tests on ext4, XFS, btrfs, tmpfs and overlayfs (root; HOLDPOINT_ON=xfs,btrfs for some)
+	@mkdir -p bin; HOLDPOINT_LOGS="$(CURDIR)/bin" $(GO) test -count=1 -timeout 0 -tags filesystems -v -run '^TestSuites$$' ./internal/e2e
 
 SOAK ?= 2h
 

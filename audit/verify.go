@@ -68,11 +68,15 @@ func walk(f io.Reader, head *Head) (Result, error) {
 		}
 		next, _, fail, n := at.next(line[:len(line)-1])
 		if fail != nil {
-			if _, err := in.Peek(1); err == io.EOF && bytes.IndexByte(line, 0) >= 0 {
-				res.Torn = int64(len(line))
-				return res.end(at, head), nil
+			rest, err := zeros(line, in)
+			if err != nil {
+				return res, systemError(err, "the audit log cannot be read")
 			}
-			return res.fault(n, fail), nil
+			if rest == 0 {
+				return res.fault(n, fail), nil
+			}
+			res.Torn = rest
+			return res.end(at, head), nil
 		}
 		at = next
 		res.Records = at.seq
@@ -82,8 +86,8 @@ func walk(f io.Reader, head *Head) (Result, error) {
 	}
 }
 
-// zeros reports how many bytes are left where the file ends in a run of zeros that was never
-// written, line included; 0 where anything else follows.
+// zeros reports how many bytes are left where the log ends in a line with zeros in it, a
+// block that was never written, line included; 0 where another whole line follows.
 func zeros(line []byte, in io.Reader) (int64, error) {
 	if bytes.IndexByte(line, 0) < 0 {
 		return 0, nil

@@ -52,6 +52,7 @@ type soak struct {
 	*daemon
 	addr  string
 	calls atomic.Int64
+	busy  atomic.Int64 // calls that had to be made again
 	seen  []quiet
 }
 
@@ -99,8 +100,12 @@ func (s *soak) over(t *testing.T, length time.Duration) {
 			}
 		}
 		s.seen = append(s.seen, s.look(time.Since(began)))
+		if length >= time.Minute {
+			q := s.seen[len(s.seen)-1]
+			t.Logf("after %v: %d calls, %.1f MiB, %d descriptors, %d threads", q.at.Round(time.Second), q.calls, float64(q.memory)/(1<<20), q.descriptors, q.threads)
+		}
 	}
-	t.Logf("soak:\n%s", s.table())
+	t.Logf("soak:\n%s%d calls were busy and made again", s.table(), s.busy.Load())
 	s.flat(t)
 	if code, out, errs := s.cli("verify"); code != 0 {
 		t.Errorf("verify: %d %s%s", code, out, errs)
@@ -180,10 +185,17 @@ type soakWorker struct {
 	failed     error
 }
 
-// ask sends one request; want is the status of its reply, or the code of its error.
+// ask sends one request; want is the status of its reply, or the code of its error. What is
+// busy is asked for again: a program that the daemon starts holds copies of its descriptors
+// for the moment until it runs, and a file that was just written looks open then.
 func (w *soakWorker) ask(want, method, path, token string, body any) (M, error) {
 	w.calls.Add(1)
 	status, r, err := w.tryHTTP(method, path, token, body)
+	for n := 0; n < 5 && err == nil && code(r) == "busy_writer"; n++ {
+		w.busy.Add(1)
+		time.Sleep(50 * time.Millisecond)
+		status, r, err = w.tryHTTP(method, path, token, body)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %v: %w", path, body, err)
 	}
