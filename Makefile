@@ -6,7 +6,8 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety security torture lint bench-quick bench-reads bench-start shots
+.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety security torture lint bench-quick bench-reads bench-start shots \
+        man licenses release changelog test-packages test-service test-reproducible
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
@@ -116,3 +117,30 @@ STEADY := $(shell chrt -r 5 true 2>/dev/null && echo chrt -r 5)
 bench-start: ## what a program costs to start: plain at most 1.5 times, confined at most 3 times `sh -c true` (medians of 100 turns, ahead of other load where the machine lets us)
 	$(GO) test -c -o bin/start.test ./shellexec
 	$(STEADY) bin/start.test -test.run '^$$' -test.bench 'Start$$' -test.benchtime 100x
+
+man: build ## write the manual pages and completions into bin/man and bin/completions
+	@mkdir -p bin/man bin/completions
+	$(BIN) man bin/man
+	for s in bash zsh fish; do $(BIN) completion $$s >bin/completions/$$s || exit 1; done
+
+licenses: ## write anew what `holdpoint version --licenses` prints, after a change of modules
+	$(GO) run ./internal/release licenses
+
+bin/nfpm: packaging/go.mod packaging/go.sum
+	cd packaging && $(GO) build -o ../bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
+
+release: bin/nfpm ## binaries, packages, bill of materials and checksums into dist (VERSION=v1.2.3, SIGN_KEY=an ssh key)
+	packaging/release.sh
+
+changelog: ## move changes/unreleased into CHANGELOG.md (VERSION=v1.2.3)
+	$(GO) run ./internal/release changelog "$(VERSION)" "$$(date -u +%Y-%m-%d)"
+
+test-packages: bin/nfpm ## build the packages of this machine, install, upgrade, remove and purge them on a copy of it (root; Debian: rpm)
+	packaging/release.sh linux/amd64 >/dev/null
+	packaging/test-packages.sh
+
+test-reproducible: bin/nfpm ## build twice, from two places and with two build caches, and compare every byte (about 5 minutes)
+	packaging/test-reproducible.sh
+
+test-service: build ## boot a systemd in namespaces with the unit: confine, rehearse, reload, upgrade, watchdog (root; Debian: systemd)
+	packaging/test-service.sh

@@ -41,8 +41,11 @@ func main() {
 	os.Exit(code)
 }
 
+// commands are those that are no clients, or want more than a client has.
+var commands = []func(*app) *cobra.Command{serveCommand, doctorCommand, rulesCommand, modeCommand, profileCommand, cleanCommand, configCommand, notifyCommand, mcpCommand, initCommand, manCommand}
+
 // run does one command line and gives its exit code.
 func run(ctx context.Context, args []string, s Streams) int {
-	a := &app{Streams: s, now: time.Now, local: openLocal, extra: []func(*app) *cobra.Command{serveCommand, doctorCommand, rulesCommand, modeCommand, profileCommand, cleanCommand, configCommand, notifyCommand, mcpCommand, initCommand}}
+	a := &app{Streams: s, now: time.Now, local: openLocal, extra: commands}
 	return a.execute(ctx, args)
 }

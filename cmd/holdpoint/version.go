@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -22,9 +26,22 @@ func Version() string {
 	return "unknown"
 }
 
+// licenses holds the terms of everything that this program is built of (make licenses).
+//
+//go:embed licenses.txt.gz
+var licenses []byte
+
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: noArgs,
+	var terms bool
+	c := &cobra.Command{Use: "version", Short: "Print the version", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if terms {
+				z, err := gzip.NewReader(bytes.NewReader(licenses))
+				if err == nil {
+					_, err = io.Copy(a.Out, z)
+				}
+				return err
+			}
 			if a.json {
 				a.printJSON(map[string]string{"version": Version(), "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
 				return nil
@@ -32,4 +49,6 @@ func (a *app) versionCommand() *cobra.Command {
 			fmt.Fprintf(a.Out, "holdpoint %s (%s, %s/%s)\n", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		}}
+	c.Flags().BoolVar(&terms, "licenses", false, "print the terms of everything that this program is built of")
+	return c
 }
