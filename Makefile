@@ -6,8 +6,8 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety filesystems soak fuzz security torture lint bench-quick bench-reads bench-start shots \
-        man licenses release changelog test-packages test-service test-reproducible
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*## .*/        man licenses release changelog test-packages test-service test-reproducible
+/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 22
