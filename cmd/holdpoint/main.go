@@ -43,6 +43,6 @@ func main() {
 
 // run does one command line and gives its exit code.
 func run(ctx context.Context, args []string, s Streams) int {
-	a := &app{Streams: s, now: time.Now, local: openLocal, extra: []func(*app) *cobra.Command{serveCommand, doctorCommand, rulesCommand, modeCommand, profileCommand, cleanCommand, configCommand, notifyCommand, mcpCommand, initCommand}}
+	a := &app{Streams: s, now: time.Now, local: openLocal, extra: []func(*app) *cobra.Command{serveCommand, hubCommand, doctorCommand, rulesCommand, modeCommand, profileCommand, cleanCommand, configCommand, notifyCommand, mcpCommand, initCommand}}
 	return a.execute(ctx, args)
 }
