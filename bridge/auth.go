@@ -71,6 +71,9 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 		return op.Caller{}, op.Fail(op.Unauthenticated, "a token is needed").Do("send it as Authorization: Bearer TOKEN")
 	}
 	if in, ok := s.sessions.find(secret); ok {
+		if _, err := carried(r.Context(), in.caller); err != nil {
+			return op.Caller{}, err
+		}
 		if in.entry != "" {
 			if _, err := s.Engine.Person(r.Context(), in.entry); err != nil {
 				return op.Caller{}, err
@@ -84,6 +87,9 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 	}
 	if local, _ := r.Context().Value(onSocket{}).(bool); token.SocketOnly && !local {
 		return op.Caller{}, journal.NotValid("socket_only", by.Name)
+	}
+	if by, err = carried(r.Context(), by); err != nil {
+		return by, err
 	}
 	return by, asPerson(r.Context(), by.Role)
 }

@@ -28,6 +28,7 @@ type Engine interface {
 	Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error)
 	WholeDiff(ctx context.Context, by op.Caller, id op.ID) (any, error)
 	Answer(ctx context.Context, by op.Caller, id op.ID, a journal.Answer) error
+	AnswerCarried(ctx context.Context, root string, id op.ID, a journal.Answer, proof []byte) (any, error)
 	Cancel(ctx context.Context, by op.Caller, id op.ID) error
 	Operations(ctx context.Context, by op.Caller, f journal.Filter) (any, error)
 	Operation(ctx context.Context, by op.Caller, id op.ID) (any, error)
@@ -105,6 +106,8 @@ type Server struct {
 	Ready  func() bool
 	// MCP serves /mcp and, as an upgrade to lines, /v1/mcp; nil where it is not built in.
 	MCP func(w http.ResponseWriter, r *http.Request, by op.Caller)
+	// Answers takes answers in place of the engine; nil but on a hub, which carries them on.
+	Answers func(w http.ResponseWriter, r *http.Request, by op.Caller)
 	// Page serves the review page's files, which hold no data; nil where it is not built in.
 	Page http.Handler
 	// Shapes gives, by route, a value of the type of its answers, for the document of the API.

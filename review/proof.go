@@ -78,7 +78,7 @@ func (s Statement) Digest() []byte {
 
 // Proof travels with an answer and shows that a person of the roster gave exactly it.
 type Proof struct {
-	Reviewer  op.ID  `json:"reviewer,omitempty"`  // the entry; a passkey is also found by its credential
+	Reviewer  op.ID  `json:"reviewer,omitempty"`  // the entry; empty is whichever fits: one key has another id on each machine
 	Signature []byte `json:"signature,omitempty"` // ed25519, over Statement.Digest; base64 in JSON
 	// Assertion is a passkey's, as the browser gives it (PublicKeyCredential.toJSON).
 	Assertion json.RawMessage `json:"assertion,omitempty"`
@@ -136,12 +136,17 @@ func (r Roster) People(now time.Time) map[string]bool {
 // Signed checks a signature of a key that signs by itself, and gives whose it is. Every
 // refusal is proof_invalid in the same words.
 func (r Roster) Signed(s Statement, p Proof, now time.Time) (Reviewer, error) {
-	who, known := r.Find(p.Reviewer, now)
-	if !known || who.Kind != Ed25519 || len(who.Public) != ed25519.PublicKeySize || s.ShownDigest == "" || len(s.Nonce) > 0 ||
-		!ed25519.Verify(who.Public, s.Digest(), p.Signature) {
+	if s.ShownDigest == "" || len(s.Nonce) > 0 {
 		return Reviewer{}, NoProof()
 	}
-	return who, nil
+	digest := s.Digest()
+	for _, who := range r {
+		if (p.Reviewer == "" || who.ID == p.Reviewer) && who.Kind == Ed25519 && who.Live(now) && len(who.Public) == ed25519.PublicKeySize &&
+			ed25519.Verify(who.Public, digest, p.Signature) {
+			return who, nil
+		}
+	}
+	return Reviewer{}, NoProof()
 }
 
 // NoProof is the one refusal of a proof that does not hold, whatever is wrong with it.

@@ -137,6 +137,9 @@ const howToBeReviewer = "run it on a terminal, which asks for the passphrase, se
 // reviewer where that needs no asking, else with the caller's own token, and only if that
 // is turned away by asking on the terminal.
 func (a *app) asWatcher(ctx context.Context, root string, do func(*client) error) (err error) {
+	if a.hubOf != nil && a.hubOf.at != "" {
+		return a.hubOf.through(ctx, a, do)
+	}
 	c, err := a.connect(ctx, root)
 	if err != nil {
 		return err

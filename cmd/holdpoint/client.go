@@ -20,6 +20,7 @@ import (
 type client struct {
 	http   *http.Client
 	token  string // sent with each request; empty before one is known
+	base   string // of addresses; empty over a socket, where there is no host
 	where  string // for messages
 	close  func() error
 	daemon bool // false: in this process
@@ -37,6 +38,9 @@ const maxAnswer = 256 << 20
 // connect finds the daemon. With a root directory and no daemon it opens the engine in
 // this process. It never starts a daemon.
 func (a *app) connect(ctx context.Context, root string) (*client, error) {
+	if a.Env(natsEnv) != "" {
+		return a.overNATS()
+	}
 	a.atProject(ctx, first(root, "."))
 	path, named := SocketPath(a.socket, a.state, a.Env)
 	err := reach(ctx, path, named)
@@ -116,7 +120,7 @@ func (c *client) send(ctx context.Context, method, path string, body any) (answe
 		reader = bytes.NewReader(data)
 	}
 	// The host is a fixed word: over a socket there is none.
-	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, reader)
+	r, err := http.NewRequestWithContext(ctx, method, first(c.base, "http://localhost")+path, reader)
 	if err != nil {
 		return answer{}, err
 	}
@@ -146,6 +150,10 @@ func (c *client) send(ctx context.Context, method, path string, body any) (answe
 func (c *client) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	var known *op.Error
+	if errors.As(err, &known) {
+		return known // it says what is known of the request
 	}
 	return op.Fail(op.NotReady, "the connection to "+c.where+" ended before an answer came").
 		Do("look at holdpoint log before you send it again, or send it with the same --request-id").Because(err)

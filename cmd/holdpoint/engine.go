@@ -9,10 +9,12 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"holdpoint/audit"
 	"holdpoint/bridge"
+	natsbridge "holdpoint/bridge/nats"
 	"holdpoint/internal/flow"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
@@ -33,6 +35,7 @@ type opened struct {
 	layers  []layer // of the configuration
 	stop    context.CancelFunc
 	done    chan struct{}
+	link    atomic.Pointer[natsbridge.Link] // nil without NATS
 }
 
 // setup is what serve and the in-process form have in common.
@@ -328,7 +331,8 @@ func (a adapter) Operation(ctx context.Context, by op.Caller, id op.ID) (any, er
 	return a.engine.Operation(ctx, by, id)
 }
 func (a adapter) Status(ctx context.Context, by op.Caller) (any, error) {
-	return a.engine.Status(ctx, by)
+	s, err := a.engine.Status(ctx, by)
+	return statusView{s, a.natsState(by)}, err
 }
 func (a adapter) Tokens(ctx context.Context) ([]journal.Token, error) { return a.engine.Tokens(ctx) }
 func (a adapter) CreateToken(ctx context.Context, t bridge.TokenRequest) (journal.Token, string, error) {

@@ -47,6 +47,7 @@ func (o *opened) metrics(w http.ResponseWriter, r *http.Request) {
 		watched = 1
 	}
 	b.gauge("holdpoint_watch_ok", "1 while every waiting card is watched for drift.", watched)
+	o.natsMetrics(&b)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Write(b.Bytes())
@@ -73,6 +74,11 @@ func (b *exposition) sample(name string, v float64, labels ...string) {
 
 func (b *exposition) gauge(name, help string, v float64) {
 	b.family(name, "gauge", help)
+	b.sample(name, v)
+}
+
+func (b *exposition) counter(name, help string, v float64) {
+	b.family(name, "counter", help)
 	b.sample(name, v)
 }
 

@@ -17,6 +17,7 @@ import (
 
 func (a *app) reviewCommand() *cobra.Command {
 	var root string
+	var hub throughHub
 	c := &cobra.Command{
 		Use:   "review",
 		Short: "See and answer what waits for a person",
@@ -29,8 +30,10 @@ func (a *app) reviewCommand() *cobra.Command {
 		},
 	}
 	c.PersistentFlags().StringVar(&root, "root", "", "a directory to open in process when no daemon runs")
+	hub.flags(c)
+	a.hubOf = &hub
 	c.AddCommand(a.reviewListCommand(&root), a.reviewShowCommand(&root), a.reviewAnswerCommand(&root, "approve"),
-		a.reviewAnswerCommand(&root, "reject"), a.reviewWatchCommand(&root))
+		a.reviewAnswerCommand(&root, "reject"), a.reviewWatchCommand(&root), a.keygenCommand())
 	return c
 }
 
@@ -202,6 +205,11 @@ func (a *app) reviewAnswerCommand(root *string, answer string) *cobra.Command {
 	var note string
 	c := &cobra.Command{Use: answer + " ID", Args: oneArg("the id of a card"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if a.hubOf.at != "" {
+				return a.hubOf.through(c.Context(), a, func(cl *client) error {
+					return a.hubOf.answer(c.Context(), a, cl, args[0], decisionWords{answer, remember, note})
+				})
+			}
 			return a.asReviewer(c.Context(), *root, func(cl *client) error {
 				return a.answer(c.Context(), cl, args[0], decisionWords{answer, remember, note})
 			})

@@ -23,6 +23,8 @@ type app struct {
 	socket, state, tokenFile string // flags
 	json                     bool
 
+	hubOf *throughHub // of review; nil before the commands are made
+
 	inRoot  string // the root directory, once an engine was opened in this process
 	started bool   // a command has begun, so that an error is no longer one of usage
 	secret  bool   // a secret was given as a flag

@@ -33,6 +33,7 @@ type serveFlags struct {
 	allowYolo      bool
 	idleExit       time.Duration
 	reach          reaching
+	nats           natsFlags
 }
 
 func serveCommand(a *app) *cobra.Command {
@@ -49,6 +50,8 @@ func serveCommand(a *app) *cobra.Command {
 	c.Flags().StringArrayVar(&f.roots, "root", nil, "a workspace, DIR or NAME=DIR; may be given several times")
 	c.Flags().StringVar(&f.listen, "listen", "", "also serve HTTP on this address, such as 127.0.0.1:7117")
 	f.reach.flags(c)
+	f.nats.flags(c, "connect out to these servers and serve the roots there, such as tls://nats.example.org:4222; several with commas")
+	c.Flags().StringVar(&f.nats.hubKey, "nats-hub-key", "", "seal what cards show for the hub of this key; without one cards are mirrored without it")
 	c.Flags().StringVar(&f.config, "config", "", "the configuration (else HOLDPOINT_CONFIG, else the user's)")
 	c.Flags().StringVar(&f.reviewAuth, "review-auth", "passphrase", "how reviewers prove themselves: passphrase, passkey (each answer takes one) or token")
 	c.Flags().DurationVar(&f.idleExit, "idle-exit", 0, "end when nobody has been connected for this long and no card waits")
@@ -82,6 +85,11 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	say := a.sayer()
 	if err := f.reach.check(f.listen, say); err != nil {
 		return err
+	}
+	if f.nats.url != "" {
+		if err := f.nats.options("", say).Check(); err != nil {
+			return err
+		}
 	}
 	state, err := filepath.Abs(StatePath(a.state, a.Env))
 	if err != nil {
@@ -287,6 +295,14 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, given handed
 			}
 			ended <- srv.Serve(listeners[i])
 		}()
+	}
+	if f.nats.url != "" {
+		link, err := o.openLink(s, f.nats, say)
+		if err != nil {
+			return err
+		}
+		o.link.Store(link)
+		defer link.Close()
 	}
 	ready.Store(true)
 	a.greet(o, socket, f, say)

@@ -98,8 +98,8 @@ func answerShapes() map[string]any {
 			Cols int64 `json:"cols"`
 		}{},
 		"GET /v1/changes": flow.Changes{},
-		"GET /v1/status":  flow.Status{},
-		"GET /v1/roots":   flow.Status{},
+		"GET /v1/status":  statusView{},
+		"GET /v1/roots":   statusView{},
 		"GET /v1/table": struct {
 			Operations []struct {
 				Op              op.Name `json:"op"`

@@ -52,6 +52,11 @@ func (e *Engine) CheckPassphrase(ctx context.Context, passphrase string) error {
 	if err != nil && op.AsError(err).Code != op.NotFound {
 		return err
 	}
+	return VerifyPassphrase(v, passphrase)
+}
+
+// VerifyPassphrase tells whether a passphrase is the one of a hash that HashPassphrase gave.
+func VerifyPassphrase(v, passphrase string) error {
 	salt, sum, _ := strings.Cut(v, ":")
 	s, err1 := hex.DecodeString(salt)
 	want, err2 := hex.DecodeString(sum)

@@ -1,0 +1,145 @@
+package nats
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"holdpoint/op"
+)
+
+// Routes that are served over NATS, by channel. What administers a daemon, opens a session
+// or streams is not among them: it stays on the machine.
+var routes = map[string][]route{
+	Call: {
+		{"POST", `/v1/(call|preflight|undo|clean|diff)`},
+		{"GET", `/v1/(approvals|operations|runs|status|table|protect|protect/test)`},
+		{"GET", `/v1/(approvals|operations|runs)/[^/]+`},
+		{"GET", `/v1/runs/[^/]+/output`},
+		{"POST", `/v1/runs/[^/]+/(stop|input)`},
+		{"POST", `/v1/approvals/[^/]+/(cancel|answer)`}, // an agent that answers is refused, and that is put on record
+	},
+	Answer: {{"POST", `/v1/approvals/[^/]+/answer`}},
+}
+
+type route struct{ method, path string }
+
+var patterns = func() map[string]*regexp.Regexp {
+	out := map[string]*regexp.Regexp{}
+	for _, list := range routes {
+		for _, r := range list {
+			out[r.path] = regexp.MustCompile(`^` + r.path + `$`)
+		}
+	}
+	return out
+}()
+
+func served(channel, method, path string) bool {
+	return slices.ContainsFunc(routes[channel], func(r route) bool { return r.method == method && patterns[r.path].MatchString(path) })
+}
+
+// most is how many requests of a daemon run at once; more are told to come again.
+const most = 64
+
+// kept is what a reply needs of a message besides its body.
+const kept = 4 << 10
+
+// take serves one message. It returns at once when there is no room.
+func (l *Link) take(root Root, channel string, m *nats.Msg) {
+	if !strings.HasPrefix(m.Reply, inboxes) {
+		return // nobody waits for a reply, or it would go where the daemon may publish and the sender may not
+	}
+	select {
+	case l.room <- struct{}{}:
+	default:
+		l.refuse(m, op.Fail(op.NotReady, "this machine serves as many requests as it can").Do("send it again a little later"))
+		return
+	}
+	l.running.Add(1)
+	go func() {
+		defer l.running.Done()
+		defer func() { <-l.room }()
+		l.serve(root, channel, m)
+	}()
+}
+
+func (l *Link) serve(root Root, channel string, m *nats.Msg) {
+	if err := spoken(m.Header.Get(headVersion)); err != nil {
+		l.refuse(m, err)
+		return
+	}
+	method, at := m.Header.Get(headMethod), m.Header.Get(headPath)
+	u, err := url.ParseRequestURI(at)
+	if err != nil || u.Host != "" || !strings.HasPrefix(at, "/") {
+		l.refuse(m, op.Fail(op.BadRequest, "the message names no path").In(headPath))
+		return
+	}
+	if !served(channel, method, u.EscapedPath()) {
+		l.refuse(m, op.Fail(op.NotAvailable, "this route is not served over NATS on "+Subject("ROOT", channel)).Do("use it on the machine itself"))
+		return
+	}
+	r, err := http.NewRequestWithContext(l.calls, method, "http://localhost"+at, bytes.NewReader(m.Data))
+	if err != nil {
+		l.refuse(m, op.Fail(op.BadRequest, "the message names no path").In(headPath))
+		return
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if v := m.Header.Get(headAuth); v != "" {
+		r.Header.Set(headAuth, v)
+	}
+	w := &answer{header: http.Header{}, most: int(l.conn.MaxPayload()) - kept}
+	h := l.cfg.Calls
+	if channel == Answer {
+		h = l.cfg.Answers
+	}
+	h(root).ServeHTTP(w, r)
+	if w.tooLarge {
+		l.refuse(m, op.Fail(op.TooLarge, "the answer is larger than one NATS message may be").Do("ask for less at once, or ask on the machine; a call that changes something has been carried out"))
+		return
+	}
+	l.reply(m, max(w.status, http.StatusOK), w.body.Bytes())
+}
+
+func (l *Link) refuse(m *nats.Msg, e *op.Error) {
+	l.reply(m, op.HTTPStatus(e.Code), op.Canonical(op.Object{"error": op.Object{"code": string(e.Code), "message": e.Message, "field": e.Field, "hint": e.Hint}}))
+}
+
+func (l *Link) reply(m *nats.Msg, status int, body []byte) {
+	l.requests.Add(1)
+	out := &nats.Msg{Subject: m.Reply, Header: header(headStatus, strconv.Itoa(status)), Data: body}
+	if err := l.conn.PublishMsg(out); err != nil {
+		l.note("a reply could not be sent: " + err.Error())
+	}
+}
+
+// answer is a ResponseWriter that holds one message.
+type answer struct {
+	header   http.Header
+	status   int
+	body     bytes.Buffer
+	most     int
+	tooLarge bool
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	if a.body.Len()+len(b) > a.most {
+		a.tooLarge = true
+		return len(b), nil
+	}
+	return a.body.Write(b)
+}
