@@ -16,6 +16,9 @@ func (e *Engine) recover(ctx context.Context, w *Workspace) error {
 	if err := e.settleOpen(ctx, w); err != nil {
 		return err
 	}
+	if err := e.settleKept(ctx, w); err != nil {
+		return err
+	}
 	return e.sweep(ctx, w)
 }
 
@@ -164,7 +167,9 @@ func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
 		return err
 	}
 	if len(ops) == 1 && (ops[0].State == journal.Committed || ops[0].State == journal.Undone) {
-		state, reply, id = "executed", ops[0].Reply, ops[0].ID
+		if reply, id = ops[0].Reply, ops[0].ID; state != "unknown" {
+			state = "executed"
+		}
 	}
 	if done, err := e.switched(ctx, row); err != nil {
 		return err
