@@ -101,11 +101,12 @@ func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 	if err != nil {
 		return err
 	}
+	asks := e.jrn.Slots(w.Key)
 	live := func(slot string) bool {
 		if sets[rooted.SetOf(slot)] {
 			return true
 		}
-		named, err := e.jrn.NamesSlot(ctx, w.Key, slot)
+		named, err := asks.Named(ctx, slot)
 		failed = errors.Join(failed, err)
 		return named || err != nil
 	}
