@@ -15,15 +15,16 @@ type Run struct {
 // ShellArgs runs a command.
 type ShellArgs struct {
 	Run
-	Stdin        string `json:"stdin" doc:"what it reads; empty input when absent"`
-	Pty          bool   `json:"pty" doc:"an interactive session on a terminal"`
-	Rehearse     bool   `json:"rehearse" doc:"run it on a copy-on-write view: nothing changes, and what would change waits for a person as a call of its own"`
-	ChangeSet    string `json:"change_set" doc:"run nothing: put into the workspace what this rehearsal of yours left (the daemon asks for that by itself)"`
-	Background   bool   `json:"background" doc:"answer at once and let it run on"`
-	RunID        string `json:"run_id" doc:"start nothing: type stdin into this session of yours"`
-	WholeSession bool   `json:"whole_session" doc:"of a pty: whoever releases it lets you type anything until it ends, without asking again"`
-	Rows         *int64 `json:"rows" min:"1" max:"1000" doc:"of the terminal; 24 when absent (of a pty)"`
-	Cols         *int64 `json:"cols" min:"1" max:"1000" doc:"of the terminal; 80 when absent (of a pty)"`
+	Stdin        string   `json:"stdin" doc:"what it reads; empty input when absent"`
+	Pty          bool     `json:"pty" doc:"an interactive session on a terminal"`
+	Rehearse     bool     `json:"rehearse" doc:"run it on a copy-on-write view: nothing changes, and what would change waits for a person as a call of its own"`
+	ChangeSet    string   `json:"change_set" doc:"run nothing: put into the workspace what this rehearsal of yours left (the daemon asks for that by itself)"`
+	Snapshot     []string `json:"snapshot" doc:"patterns, as in an ignore file: what they match is kept before it runs, so that what it does to it can be undone; files that the command names, and those that its rehearsal changed, are kept without"`
+	Background   bool     `json:"background" doc:"answer at once and let it run on"`
+	RunID        string   `json:"run_id" doc:"start nothing: type stdin into this session of yours"`
+	WholeSession bool     `json:"whole_session" doc:"of a pty: whoever releases it lets you type anything until it ends, without asking again"`
+	Rows         *int64   `json:"rows" min:"1" max:"1000" doc:"of the terminal; 24 when absent (of a pty)"`
+	Cols         *int64   `json:"cols" min:"1" max:"1000" doc:"of the terminal; 80 when absent (of a pty)"`
 }
 
 // TestsArgs runs tests and counts them.

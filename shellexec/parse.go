@@ -23,6 +23,8 @@ type Command struct {
 	Tier  op.Tier
 	Why   string // what raised the tier; empty for the plain case
 	Line  int    // in a script, from 1
+
+	Writes string // the file that it redirects into, where it is known
 }
 
 // Reading is what was found in a command line or a script. Its tier is that of the worst
@@ -202,6 +204,7 @@ func (s *scan) redirect(n *syntax.Redirect) {
 			s.add(n, nil, false, op.T3, "writes a file whose name is known only when it runs")
 		case to != "/dev/null":
 			s.add(n, nil, true, op.T2, "writes "+to)
+			s.found[len(s.found)-1].Writes = to
 		}
 	}
 	if n.Word != nil && strings.Contains(s.text(n.Word), "/dev/tcp/") || n.Word != nil && strings.Contains(s.text(n.Word), "/dev/udp/") {

@@ -136,7 +136,7 @@ func appendType(b []byte, t reflect.Type) []byte {
 // send a call to a person anyway, and the few that only say what holds already.
 func (st style) unlisted(f op.Field) bool {
 	switch f.Name {
-	case "page_size", "max_files", "max_bytes", "max_results", "mark_invisible", "include_ignored", "patch_base64", "expected_replacements":
+	case "page_size", "max_files", "max_bytes", "max_results", "mark_invisible", "include_ignored", "snapshot", "patch_base64", "expected_replacements":
 		return st.slim
 	case "backup", "backup_root", "create_dirs", "credential", "rows", "cols":
 		return true

@@ -21,6 +21,7 @@ type processFile struct {
 	MaxCPU      string   `toml:"max_cpu"`       // time of one process, like "10m"; none when absent
 	Cgroup      string   `toml:"cgroup"`        // a control group that was handed to the daemon; found by itself when absent
 
+	Snapshot              []string `toml:"snapshot"`                // patterns of what is kept before every program that runs for real
 	RehearseWithoutReview bool     `toml:"rehearse_without_review"` // a rehearsal that is fully confined, without network, runs without asking
 	RehearseOutputs       []string `toml:"rehearse_outputs"`        // patterns of what such a rehearsal may leave without asking: it is dropped
 }
@@ -66,6 +67,7 @@ func (p processFile) into(cfg *flow.Config) error {
 	if cfg.Process.Env, cfg.Process.MaxCount = p.Env, p.MaxCount; p.MaxCount < 0 || p.MaxCount > 0 && p.MaxCount < leastCount {
 		return errors.New("process.max_processes must be 301 or more: the kernel counts no fewer")
 	}
+	cfg.Process.Snapshot = p.Snapshot
 	cfg.Process.RehearseWithoutReview, cfg.Process.RehearseOutputs = p.RehearseWithoutReview, p.RehearseOutputs
 	if p.MaxTimeout != "" {
 		d, err := time.ParseDuration(p.MaxTimeout)

@@ -51,6 +51,8 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 # The control group, where it is not found by itself; one that cannot be used is confinement that is missing.
 #cgroup = "/sys/fs/cgroup/holdpoint"
 #max_timeout = "10m"
+# What is kept before every program that runs for real, so that what it does to it can be undone; patterns as in an ignore file.
+#snapshot = []
 # A rehearsal that is fully confined and without network runs without asking anybody; what
 # it would change is a card. What matches rehearse_outputs is dropped without one.
 #rehearse_without_review = false

@@ -126,6 +126,9 @@ func start(t testing.TB, args ...string) *daemon {
 	return startOn(t, root, state, nil, args...)
 }
 
+// patience is how long an answer may take.
+var patience = 90 * time.Second
+
 // startOn runs a daemon on given directories with further environment.
 func startOn(t testing.TB, root, state string, env []string, args ...string) *daemon {
 	t.Helper()
@@ -221,7 +224,7 @@ func (d *daemon) restart() {
 func (d *daemon) client() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", d.Socket)
-	}}, Timeout: 90 * time.Second}
+	}}, Timeout: patience}
 }
 
 // M is a JSON object.

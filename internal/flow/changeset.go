@@ -451,11 +451,12 @@ func (e *Engine) dropSet(w *Workspace, id string) {
 	if err != nil {
 		return // the next start finds them
 	}
+	asks := e.jrn.Slots(w.Key)
 	for _, slot := range slots {
 		if rooted.SetOf(slot) != id {
 			continue
 		}
-		if named, err := e.jrn.NamesSlot(ctx, w.Key, slot); err == nil && !named {
+		if named, err := asks.Named(ctx, slot); err == nil && !named {
 			_ = w.Store.Drop(slot)
 		}
 	}

@@ -167,7 +167,7 @@ func (e *Engine) undoSentence(c *call) string {
 		return "changes nothing in the workspace; what it would change waits on a card of its own"
 	}
 	if c.spec.Class == op.Process && c.set == nil {
-		return "what the program changes cannot be taken back yet; changed paths are listed by name afterwards"
+		return undoOf(c.process, int(e.cfg.Keep/(24*time.Hour)))
 	}
 	days := int(e.cfg.Keep / (24 * time.Hour))
 	s := fmt.Sprintf("reversible for %d days", days)

@@ -157,6 +157,7 @@ func (e *Engine) lookBack(ctx context.Context, c *call) error {
 		return err
 	}
 	c.undoes = &o
+	c.warnings = append(c.warnings, escapedOf(o)...)
 	if err := e.keeper.Usable(o, c.by, c.ws.Key); err != nil {
 		return err
 	}
@@ -262,8 +263,10 @@ func (e *Engine) meant(ctx context.Context, c *call, a *op.UndoArgs) (journal.Op
 	case strings.HasPrefix(a.OperationID, "un_"):
 		id = "op_" + id[len("un_"):]
 	case strings.HasPrefix(a.OperationID, "run_"):
-		return journal.Operation{}, op.Fail(op.UndoUnknown, "what a program changed in the workspace itself cannot be taken back").In("args.operation_id").
-			Do("rehearse the command: what it changes then is landed by a card of its own, and undone by one credential")
+		if id = e.operationOf(c, id); id == "" {
+			return journal.Operation{}, op.Fail(op.UndoUnknown, "nothing of this run can be taken back: it changed nothing that was kept or that it made, or its operation is known by its own id only").In("args.operation_id").
+				Do("rehearse the command: what it changes then is landed by a card of its own, and undone by one credential; or name what to keep by snapshot")
+		}
 	case a.OperationID == "":
 		return journal.Operation{}, op.Fail(op.BadRequest, "an undo names a credential or an operation id").In("args.operation_id")
 	}

@@ -31,6 +31,7 @@ type ProcessConfig struct {
 	Cgroup           string        // that was handed to the daemon; found by itself where empty
 
 	RehearseWithoutReview bool     // a rehearsal that is fully confined, without network, runs without asking
+	Snapshot              []string // patterns of what is kept before every program that runs for real
 	RehearseOutputs       []string // patterns of what such a rehearsal may leave without asking: it is dropped
 
 	Hide []string // further places of the daemon that no program may see
@@ -38,14 +39,15 @@ type ProcessConfig struct {
 
 // processes is what the engine keeps of programs.
 type processes struct {
-	mu     sync.Mutex                   // guards levels, views, ctx and stop
-	levels map[string][]shellexec.Level // by root, found once
-	views  map[string]viewed            // likewise, of rehearsals
-	runs   runs
-	spares shellexec.Spares // helpers that stand ready
-	left   []string         // what an earlier daemon that was killed left running; set once, by Recover
-	ctx    context.Context  // of all that runs; nil before the first
-	stop   context.CancelFunc
+	mu        sync.Mutex                   // guards levels, views, rehearsed, ctx and stop
+	levels    map[string][]shellexec.Level // by root, found once
+	views     map[string]viewed            // likewise, of rehearsals
+	rehearsed map[string][]op.Path         // by command: what its rehearsal changed
+	runs      runs
+	spares    shellexec.Spares // helpers that stand ready
+	left      []string         // what an earlier daemon that was killed left running; set once, by Recover
+	ctx       context.Context  // of all that runs; nil before the first
+	stop      context.CancelFunc
 }
 
 // running gives the context under which programs run: not that of whoever waits for one.
@@ -80,6 +82,7 @@ type process struct {
 	names     []string   // protected ones that are not to appear at the top of the root
 	unmarked  int        // protected names that are too many to be mounted
 	rehearsal *rehearsal // nil: it runs for real
+	keeping   *keeping   // what is kept before it runs
 	typed     *run       // nothing is started: the call types into this session
 }
 
@@ -154,6 +157,9 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	}
 	if p.rehearsal != nil && p.rehearsal.kind == viewCopy && (p.stat == nil || len(p.stat) > rooted.MaxViewNames) {
 		return unrehearsed("no copy-on-write view of this root can be had, and it holds too much to be copied")
+	}
+	if err := e.toKeep(c, p); err != nil {
+		return err
 	}
 	c.process, c.facts.ProcessTier = p, p.reading.Tier
 	c.facts.Planned, c.facts.Mutates = true, true

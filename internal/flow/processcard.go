@@ -42,6 +42,7 @@ func (e *Engine) processLines(ctx context.Context, c *call, p *process) []string
 		add = append(add, "it waits for somebody to type; nobody can, its input is empty unless the call gives some")
 	}
 	add = append(add, e.gone(ctx, c, p)...)
+	add = append(add, keepLines(p)...)
 	if at := gitElsewhere(ctx, c, p.dir); at != "" {
 		add = append(add, "git data lies outside this workspace, in "+at+": what git is told to set or record lands there")
 	}

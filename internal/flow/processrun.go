@@ -69,8 +69,12 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	if err := e.yoloBegins(c, d, id, spec); err != nil {
 		return e.fail(c, d, err)
 	}
+	if err := e.keep(ctx, c, d, approval, id); err != nil {
+		return e.fail(c, d, err)
+	}
 	r, err := e.begin(c, approval, id, spec)
 	if err != nil {
+		e.letGo(c)
 		return e.fail(c, d, err)
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -118,6 +122,9 @@ func (e *Engine) finished(ctx context.Context, c *call, d op.Decision, r *run) o
 		r.unmark()
 	}
 	r.over(res, e.cfg.Now())
+	if res.Termination == shellexec.NoSandbox || res.Termination == shellexec.SpawnFailed {
+		e.letGo(c)
+	}
 	if res.Termination == shellexec.NoSandbox {
 		e.procs.forgetView(c.ws.Key)
 		return e.fail(c, d, op.Fail(op.SandboxUnavailable, "the confinement that the card named cannot be had any more: "+res.Failure).Do("nothing was run; ask again"))
@@ -223,9 +230,10 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res 
 			outcome = string(r.Error.Code)
 		}
 	} else {
-		e.changes(ctx, c, &r)
+		diffs, all := e.changes(ctx, c, &r)
+		e.takeBack(ctx, c, d, run, &r, diffs, all)
 	}
-	e.record(c, d, outcome, approval, id, false)
+	e.record(c, d, outcome, approval, id, r.UndoCredential != nil)
 	e.publish("process.ended", c, map[string]any{"run_id": id, "op": c.req.Op, "termination": res.Termination})
 	return r
 }
@@ -274,15 +282,15 @@ func confinementOf(levels []shellexec.Level) map[string]any {
 
 const maxChanges = 1000
 
-// changes compares the root with what it was, name by name. It tells that something
-// changed, not what of it, and none of it can be taken back.
-func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) {
+// changes compares the root with what it was, name by name, and gives all that differs, in
+// order; false where that is not known. The reply tells that something changed, not what of it.
+func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) (diffs []difference, all bool) {
 	warn := func(code, format string, a ...any) {
 		r.Warnings = append(r.Warnings, op.Warning{Code: code, Message: fmt.Sprintf(format, a...)})
 	}
 	if c.process.stat == nil {
 		warn("effects_unknown", "too much stands in the root to tell what changed")
-		return
+		return nil, false
 	}
 	held := map[op.Path]bool{}
 	for _, p := range c.process.readOnly {
@@ -291,18 +299,13 @@ func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) {
 	now, err := c.ws.stats(ctx, func(p op.Path, _ bool) bool { return held[p] })
 	if err != nil {
 		warn("effects_unknown", "what changed could not be found out: %v", err)
-		return
+		return nil, false
 	}
-	more := 0
 	add := func(p op.Path, change string, before, after rooted.Info) {
 		if by, _ := c.ws.Protected(p, after.Kind == op.Directory || before.Kind == op.Directory); by != "" {
 			warn("protected_changed", "%s, which %s protects, was %s", op.Escape(string(p)), by, change)
 		}
-		if len(r.Effects) >= maxChanges {
-			more++
-			return
-		}
-		r.Effects = append(r.Effects, op.Effect{Path: p, Change: change, Before: stateOf(before), After: stateOf(after)})
+		diffs = append(diffs, difference{p, before, after})
 	}
 	for p, was := range c.process.stat {
 		is, there := now[p]
@@ -319,13 +322,14 @@ func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) {
 			add(p, "created", rooted.Info{Kind: op.Absent}, is)
 		}
 	}
-	slices.SortFunc(r.Effects, func(a, b op.Effect) int { return strings.Compare(string(a.Path), string(b.Path)) })
-	if more > 0 {
+	slices.SortFunc(diffs, func(a, b difference) int { return strings.Compare(string(a.path), string(b.path)) })
+	for _, d := range diffs[:min(len(diffs), maxChanges)] {
+		r.Effects = append(r.Effects, op.Effect{Path: d.path, Change: d.change(), Before: stateOf(d.was), After: stateOf(d.is)})
+	}
+	if more := len(diffs) - maxChanges; more > 0 {
 		warn("effects_cut", "%d more paths changed", more)
 	}
-	if len(r.Effects) > 0 {
-		warn("not_undoable", "what a program changed cannot be taken back yet")
-	}
+	return diffs, true
 }
 
 func stateOf(i rooted.Info) op.State {

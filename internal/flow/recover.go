@@ -16,6 +16,9 @@ func (e *Engine) recover(ctx context.Context, w *Workspace) error {
 	if err := e.settleOpen(ctx, w); err != nil {
 		return err
 	}
+	if err := e.settleKept(ctx, w); err != nil {
+		return err
+	}
 	return e.sweep(ctx, w)
 }
 
@@ -98,11 +101,12 @@ func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 	if err != nil {
 		return err
 	}
+	asks := e.jrn.Slots(w.Key)
 	live := func(slot string) bool {
 		if set := rooted.SetOf(slot); set != "" && (sets[set] || !sure) {
 			return true
 		}
-		named, err := e.jrn.NamesSlot(ctx, w.Key, slot)
+		named, err := asks.Named(ctx, slot)
 		failed = errors.Join(failed, err)
 		return named || err != nil
 	}
@@ -169,7 +173,9 @@ func (e *Engine) resume(ctx context.Context, row journal.Approval) error {
 		state = "unknown" // what it did is on record, and the record is not as it was written
 	}
 	if len(ops) == 1 && (ops[0].State == journal.Committed || ops[0].State == journal.Undone) {
-		state, reply, id = "executed", ops[0].Reply, ops[0].ID
+		if reply, id = ops[0].Reply, ops[0].ID; state != "unknown" {
+			state = "executed"
+		}
 	}
 	if done, err := e.switched(ctx, row); err != nil {
 		return err

@@ -168,6 +168,7 @@ func (e *Engine) rehearsed(ctx context.Context, c *call, d op.Decision, r *op.Re
 		r.Error.Retry = retries(r.Error.Code)
 		return
 	}
+	e.noteRehearsed(c, set)
 	for _, a := range set.Artifacts {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "rehearsal_artifact", Message: a})
 	}

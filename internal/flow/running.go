@@ -48,6 +48,7 @@ type RunView struct {
 	Until        time.Time  `json:"until"` // its deadline
 	Ended        *time.Time `json:"ended_at,omitempty"`
 	Termination  string     `json:"termination,omitempty"`
+	Operation    op.ID      `json:"operation_id,omitempty"` // what can be taken back of it
 	Exit         *int       `json:"exit_code,omitempty"`
 	Signal       string     `json:"signal,omitempty"`
 	StoppedBy    string     `json:"stopped_by,omitempty"`
@@ -68,6 +69,13 @@ func (r *run) view() RunView {
 		_, _, v.Stderr = r.proc.Output.Read("stderr", 0, nil)
 	}
 	return v
+}
+
+// undoneBy notes the operation by which what it changed can be taken back.
+func (r *run) undoneBy(id op.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Operation = id
 }
 
 func (r *run) live() bool {

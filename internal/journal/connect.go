@@ -13,6 +13,7 @@ type statements struct {
 	diff     *sql.Stmt
 	basis    *sql.Stmt
 	slot     *sql.Stmt
+	seqLive  *sql.Stmt
 	content  *sql.Stmt
 	bySecret *sql.Stmt
 }
@@ -25,7 +26,8 @@ func prepareReads(ctx context.Context, db *sql.DB) (*statements, error) {
 	}
 	p.add(&s.diff, "SELECT diff, digest FROM diffs WHERE seq = ?")
 	p.add(&s.basis, "SELECT basis, digest FROM bases WHERE name = ?")
-	p.add(&s.slot, namedSlotSQL)
+	p.add(&s.slot, slotSeqSQL)
+	p.add(&s.seqLive, seqLiveSQL)
 	p.add(&s.content, contentSQL)
 	p.add(&s.bySecret, tokens.selectSQL("WHERE secret = ?"))
 	return s, p.err
@@ -35,7 +37,7 @@ func (s *statements) close() {
 	if s == nil {
 		return
 	}
-	for _, st := range append(s.byName[:], s.diff, s.basis, s.slot, s.content, s.bySecret) {
+	for _, st := range append(s.byName[:], s.diff, s.basis, s.slot, s.seqLive, s.content, s.bySecret) {
 		if st != nil {
 			st.Close()
 		}

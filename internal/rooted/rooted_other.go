@@ -124,6 +124,12 @@ func (s *Store) CopyView(context.Context, string, *Root) (*View, error) { return
 // MaxViewNames is of no use here.
 const MaxViewNames = 0
 
+// Aside answers unsupported_platform.
+func (s *Store) Aside(context.Context, string, *Node) error { return unsupported() }
+
+// Flush answers unsupported_platform.
+func (s *Store) Flush() error { return unsupported() }
+
 // DropView answers unsupported_platform.
 func (s *Store) DropView(string) error { return unsupported() }
 
