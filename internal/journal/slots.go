@@ -24,6 +24,7 @@ const namedSlotSQL = `SELECT 1 FROM op_slots s JOIN operations o ON o.seq = s.se
 // NamesSlot reports whether an operation of a root that may still need it names a slot of
 // the store: one that was not aborted and has not given up what it kept.
 func (j *Journal) NamesSlot(ctx context.Context, root, slot string) (bool, error) {
+	j.catchUp()
 	var one int
 	err := j.read.slot.QueryRowContext(ctx, slot, root).Scan(&one)
 	if errors.Is(err, sql.ErrNoRows) {
