@@ -30,6 +30,7 @@ import (
 type Options struct {
 	Now       func() time.Time // may be nil: time.Now
 	Rand      io.Reader        // may be nil: crypto/rand
+	Relaxed   bool             // Begin is LAZY: a power cut may take an edit that was acknowledged, and its undo
 	CreatedOK bool             // a directory without a state may become one; else that is op.NotFound
 }
 
@@ -44,6 +45,8 @@ type Journal struct {
 	seal  *blake3.Hasher // keyed for row digests; cloned for each use
 	now   func() time.Time
 	notes []string
+
+	relaxed bool // see Options
 
 	randMu sync.Mutex // guards rand
 	rand   io.Reader
@@ -73,7 +76,7 @@ func Open(dir string, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, files: f, now: o.Now, rand: o.Rand}
+	j := &Journal{dir: dir, files: f, now: o.Now, rand: o.Rand, relaxed: o.Relaxed}
 	if err := j.open(o.CreatedOK); err != nil {
 		j.Close()
 		return nil, err
@@ -113,12 +116,18 @@ func (j *Journal) open(create bool) error {
 	if err := j.files.readyBlobs(); err != nil {
 		return err
 	}
+	if err := j.replayAhead(); err != nil {
+		return err
+	}
 	return j.compareHead()
 }
 
 // Close ends the journal and gives the lock back; the journal is of no use after. It
 // makes what was written lazily durable.
 func (j *Journal) Close() error {
+	j.w.queueing.Lock()
+	j.w.shut = true
+	j.w.queueing.Unlock()
 	j.catchUp()
 	j.w.turn.Lock()
 	closed := j.w.closed
@@ -136,7 +145,7 @@ func (j *Journal) Close() error {
 		j.read.close()
 		errs = append(errs, j.readers.Close())
 	}
-	errs = append(errs, j.w.close(), j.files.close()) // the writer's connection is the last: it folds the log into the database
+	errs = append(errs, j.w.ahead.close(j.w.broken.Load() == nil && j.w.ahead.unwritten == 0), j.w.close(), j.files.close()) // the writer's connection is the last: it folds the log into the database
 	if err := errors.Join(errs...); err != nil {
 		return op.Fail(op.IOError, "the state store did not close cleanly").Because(err)
 	}

@@ -84,6 +84,7 @@ func (s *Store) Copies() bool                                     { return false
 func (s *Store) Enter() (func(), error)                           { return func() {}, unsupported() }
 func (s *Store) Staging() *Store                                  { return s }
 func (s *Store) Reclaim(context.Context, func(string) bool) error { return unsupported() }
+func (s *Store) Relax()                                           {}
 func (s *Store) Features() Features                               { return Features{} }
 func (s *Store) Close() error                                     { return unsupported() }
 func (s *Store) Node(string) (*Node, error)                       { return nil, unsupported() }
@@ -96,6 +97,9 @@ func (s *Store) StageLink(string, string) (Staged, error)         { return Stage
 func (s *Store) Verify(context.Context, op.Step) (*Late, error)   { return nil, unsupported() }
 func (s *Store) Flushed(string) error                             { return unsupported() }
 func (s *Store) Stage(context.Context, string, io.Reader, Meta) (Staged, error) {
+	return Staged{}, unsupported()
+}
+func (s *Store) StageNew(context.Context, string, io.Reader, Meta) (Staged, error) {
 	return Staged{}, unsupported()
 }
 func (s *Store) StageTree(context.Context, string, *Node, op.Digest) (Staged, error) {
