@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety soak fuzz security torture lint bench-quick bench-reads bench-start shots \
+.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety soak fuzz security torture lint bench-quick bench-reads reads-reference bench-start shots \
         man licenses release changelog test-packages test-service test-reproducible
 
 help: ## show the targets
@@ -81,6 +81,9 @@ READS ?= /var/tmp/holdpoint-reads
 bench-reads: ## search, trees, hashing and git status beside rg, fd, find, b3sum and git, as ratios (1.8 GiB in READS, kept; Debian: ripgrep fd-find b3sum)
 	mkdir -p "$(READS)"
 	$(GO) run ./bench/reads -dir "$(READS)"
+
+reads-reference: ## list, tree and search equal git ls-files, find, fd and rg, path for path, on the 200,000 files of bench-reads and four repositories; memory (about 15 minutes)
+	HOLDPOINT_READS="$(READS)" $(GO) test -count=1 -timeout 60m -v -run '^(TestListings|TestSearches|TestReadsMemory)$$' ./internal/e2e
 
 TORTURE_PEERS := .bench/torture
 
