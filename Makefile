@@ -80,9 +80,12 @@ bench-quick: build $(FS_SERVER) ## six rows beside the reference file server and
 
 READS ?= /var/tmp/holdpoint-reads
 
-bench-reads: ## search, trees and hashing beside rg, fd, find and b3sum, as ratios (1.3 GiB in READS, kept; Debian: ripgrep fd-find b3sum)
+bench-reads: ## search, trees, hashing and git status beside rg, fd, find, b3sum and git, as ratios (1.8 GiB in READS, kept; Debian: ripgrep fd-find b3sum)
 	mkdir -p "$(READS)"
 	$(GO) run ./bench/reads -dir "$(READS)"
+
+reads-reference: ## list, tree and search equal git ls-files, find, fd and rg, path for path, on the 200,000 files of bench-reads and four repositories; memory (about 15 minutes)
+	HOLDPOINT_READS="$(READS)" $(GO) test -count=1 -timeout 60m -v -run '^(TestListings|TestSearches|TestReadsMemory)$$' ./internal/e2e
 
 TORTURE_PEERS := .bench/torture
 
