@@ -186,7 +186,7 @@ func Guard(allowed func(host string) bool, next http.Handler) http.Handler {
 			u, err := url.Parse(origin)
 			ok = err == nil && u.Host == r.Host
 		}
-		if !ok || r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		if !ok || r.Header.Get("Sec-Fetch-Site") == "cross-site" && !fromLink(r) {
 			fail(w, op.Fail(op.BadOrigin, "requests from this host or origin are not served"))
 			return
 		}

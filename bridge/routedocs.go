@@ -28,6 +28,11 @@ var routeDocs = map[string]routeDoc{
 	"GET /metrics":      {role: "any", does: "Counters and histograms in the text format of Prometheus.", kind: "text/plain", fails: []int{422}},
 	"POST /v1/login":    {does: "Opens a reviewer's session with the passphrase.", body: "passphrase!", fails: []int{401, 403, 404, 409, 422}},
 
+	"GET /v1/login":                 {does: "How people sign in here."},
+	"GET /v1/login/provider":        {does: "Sends a browser to the identity provider.", kind: "text/html", fails: []int{422, 429}},
+	"GET /v1/login/provider/done":   {does: "Where the provider sends it back to; the page goes on.", kind: "text/html", fails: []int{422}},
+	"POST /v1/login/provider/claim": {does: "Opens the session of a completed sign-in, for the browser that signed in.", body: "code!", fails: []int{401, 403, 422}},
+
 	"POST /v1/pair":       {role: "reviewer", does: "Opens a one-time code that puts a phone on.", body: "name! expires"},
 	"POST /v1/pair/claim": {does: "Gives a reviewer's token for a code.", body: "code!", fails: []int{401, 403, 422}},
 

@@ -115,11 +115,14 @@ type Server struct {
 	// Metrics writes the counters; nil where there are none.
 	Metrics func(w http.ResponseWriter, r *http.Request)
 	Version string
+	// SignIn signs people in by an identity provider; nil where there is none.
+	SignIn *SignIn
 	// PublicURL is where people reach the page; empty where that is not known.
 	PublicURL string
 	// Sessions of people who logged in with the passphrase: in memory only.
 	sessions sessions
 	pairing  pairing
+	doors    doors
 	login    sync.Mutex // one passphrase at a time: Argon2 is meant to be slow
 
 	describe    sync.Once
@@ -136,6 +139,10 @@ func (s *Server) Handler() http.Handler {
 	m.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
 	m.HandleFunc("GET /readyz", s.readyz)
 	m.HandleFunc("POST /v1/login", s.postLogin)
+	m.HandleFunc("GET /v1/login", s.getLogin)
+	m.HandleFunc("GET /v1/login/provider", s.getSignIn)
+	m.HandleFunc("GET /v1/login/provider/done", s.getSignedIn)
+	m.HandleFunc("POST /v1/login/provider/claim", s.postSignedIn)
 	m.HandleFunc("POST /v1/pair", s.role(op.Reviewer, s.steady(s.postPair)))
 	m.HandleFunc("POST /v1/pair/claim", s.postClaim)
 	m.HandleFunc("GET /v1/me", s.anyRole(s.getMe))

@@ -25,6 +25,7 @@ type fileConfig struct {
 	Deadlines map[string]string           `toml:"deadlines"`  // by tier: "60m", "0s" waits for ever
 	OnTimeout map[string]string           `toml:"on_timeout"` // by tier: reject, pause, auto_deny; auto where a tier is automatic
 	Two       twoReviewersFile            `toml:"two_reviewers"`
+	OIDC      oidcFile                    `toml:"oidc"`
 	Notify    []notifyFile                `toml:"notify"`
 	Process   processFile                 `toml:"process"`
 	Floors    map[string]int              `toml:"floors"` // clearance floors by operation
@@ -95,6 +96,9 @@ func (file fileConfig) merge(cfg flow.Config, path string) (flow.Config, error) 
 		return bad(err.Error())
 	}
 	if err := file.Two.into(&cfg); err != nil {
+		return bad(err.Error())
+	}
+	if err := file.OIDC.check(); err != nil {
 		return bad(err.Error())
 	}
 	if _, err := targets(file.Notify); err != nil {

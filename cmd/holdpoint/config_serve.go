@@ -11,18 +11,32 @@ type serveFile struct {
 	NATSCreds  string   `toml:"nats_creds"`
 	NATSCA     string   `toml:"nats_ca"`
 	NATSHubKey string   `toml:"nats_hub_key"`
+	PublicURL  string   `toml:"public_url"`
+	TLSCert    string   `toml:"tls_cert"`
+	TLSKey     string   `toml:"tls_key"`
+	Proxies    []string `toml:"trusted_proxies"`
+	Insecure   bool     `toml:"insecure_listen"`
 }
 
 // fromFile fills in the flags that were not given.
 func (f *serveFlags) fromFile(c *cobra.Command, s serveFile) {
+	for flag, v := range map[string]struct {
+		dst *string
+		say string
+	}{"listen": {&f.listen, s.Listen}, "review-auth": {&f.reviewAuth, s.ReviewAuth}, "public-url": {&f.reach.publicURL, s.PublicURL},
+		"tls-cert": {&f.reach.tlsCert, s.TLSCert}, "tls-key": {&f.reach.tlsKey, s.TLSKey}} {
+		if !c.Flags().Changed(flag) && v.say != "" {
+			*v.dst = v.say
+		}
+	}
 	if !c.Flags().Changed("root") && len(s.Roots) > 0 {
 		f.roots = s.Roots
 	}
-	if !c.Flags().Changed("listen") && s.Listen != "" {
-		f.listen = s.Listen
+	if !c.Flags().Changed("trusted-proxy") && len(s.Proxies) > 0 {
+		f.reach.proxies = s.Proxies
 	}
-	if !c.Flags().Changed("review-auth") && s.ReviewAuth != "" {
-		f.reviewAuth = s.ReviewAuth
+	if !c.Flags().Changed("insecure-listen") {
+		f.reach.insecure = s.Insecure
 	}
 	for flag, v := range map[string]struct {
 		to   *string

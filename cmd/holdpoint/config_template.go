@@ -25,6 +25,24 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #roots = ["NAME=/path/to/project"]
 #listen = "127.0.0.1:7117"
 #review_auth = "passphrase"
+# How people and other machines reach it; see docs/http.md.
+#public_url = "https://review.example.org"
+#tls_cert = "/etc/holdpoint/tls.pem"
+#tls_key = "/etc/holdpoint/tls.key"
+#trusted_proxies = ["10.0.0.7"]
+#insecure_listen = false
+
+# An identity provider (OpenID Connect) that signs reviewers in, and who its accounts are.
+#[oidc]
+#issuer = "https://id.example.org"
+#client_id = "holdpoint"
+#client_secret_file = "/etc/holdpoint/oidc-secret"
+#scopes = ["groups"]
+#groups_claim = "groups"
+#allow_unverified_email = false
+#[oidc.people]
+#"ada@example.org" = "ada"
+#"group:reviewers" = "*"
 
 # How long a card waits for a person, by tier; "0s" waits for ever.
 #[deadlines]

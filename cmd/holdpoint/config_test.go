@@ -67,7 +67,7 @@ func TestConfigTemplate(t *testing.T) {
 			if at == "notify" && name != "kind" && name != "command" {
 				continue // of other kinds of targets
 			}
-			if !strings.Contains(configTemplate, "\n#"+name+" = ") && !strings.Contains(configTemplate, "\n#["+name) && !strings.Contains(configTemplate, "\n#[["+name) && !strings.Contains(configTemplate, "."+name+".") {
+			if !strings.Contains(configTemplate, "\n#"+name+" = ") && !strings.Contains(configTemplate, "\n#["+name) && !strings.Contains(configTemplate, "\n#[["+name) && !strings.Contains(configTemplate, "."+name+".") && !strings.Contains(configTemplate, "\n#["+at+"."+name+"]") {
 				t.Errorf("%s.%s is not in the template", at, name)
 			}
 			walk(typ.Field(i).Type, name)

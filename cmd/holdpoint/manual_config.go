@@ -28,6 +28,8 @@ func configKeys() (keys []configKey) {
 				keys = append(keys, configKey{name: name + ".OPERATION.ARGUMENT"})
 			case t.Kind() == reflect.Map && name == "floors":
 				keys = append(keys, configKey{name: name + ".OPERATION"})
+			case t.Kind() == reflect.Map && name == "oidc.people":
+				keys = append(keys, configKey{name: name + ".ACCOUNT"})
 			case t.Kind() == reflect.Map:
 				keys = append(keys, configKey{name: name + ".TIER"})
 			case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
@@ -66,6 +68,18 @@ var configWords = map[string]string{
 	"serve.nats_creds":                     "the file with the machine's NATS credentials, where --nats-creds is not given",
 	"serve.nats_ca":                        "the file with the authorities of the NATS servers, where --nats-ca is not given",
 	"serve.nats_hub_key":                   "the hub that what cards show is sealed for, where --nats-hub-key is not given",
+	"serve.public_url":                     "where people reach the page, where --public-url is not given",
+	"serve.tls_cert":                       "the certificate of the address, where --tls-cert is not given",
+	"serve.tls_key":                        "the certificate's key, where --tls-key is not given",
+	"serve.trusted_proxies":                "proxies whose X-Forwarded-Host is believed, where --trusted-proxy is not given",
+	"serve.insecure_listen":                "listen beyond loopback without TLS, where --insecure-listen is not given",
+	"oidc.issuer":                          "the OpenID provider that signs reviewers in; absent is none",
+	"oidc.client_id":                       "what the provider knows this daemon by",
+	"oidc.client_secret_file":              "the file of the client's secret; absent is a public client",
+	"oidc.scopes":                          "what is asked for beside openid and email",
+	"oidc.groups_claim":                    "the claim that lists a person's groups",
+	"oidc.allow_unverified_email":          "take an address that the provider has not verified",
+	"oidc.people.ACCOUNT":                  "the name of an address here, or of group:NAME; \"*\" lets members keep their own",
 	"store":                                "where displaced files are kept: beside the state or the root, or \"in-root\"",
 	"keep":                                 "life of undo credentials",
 	"store_max":                            "what all stores together may hold; a change that does not fit is refused",

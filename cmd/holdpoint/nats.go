@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"holdpoint/audit"
@@ -223,25 +224,49 @@ func (o *opened) natsState(by op.Caller) *natsbridge.State {
 	return &s
 }
 
-// natsMetrics writes how the connection does, where there is one.
-func (o *opened) natsMetrics(b *exposition) {
-	link := o.link.Load()
+// natsMeasured is how the connection does, where there is one.
+type natsMeasured struct{ o *opened }
+
+// natsMetrics are the metrics of the connection, and how each is read from its state.
+var natsMetrics = []struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+	of   func(s natsbridge.State, head int64) float64
+}{
+	{metric("nats_connected", "1 while a server is connected."), prometheus.GaugeValue, func(s natsbridge.State, _ int64) float64 {
+		if s.Connected {
+			return 1
+		}
+		return 0
+	}},
+	{metric("nats_roots", "Roots that are served over NATS now."), prometheus.GaugeValue, func(s natsbridge.State, _ int64) float64 { return float64(len(s.Serves)) }},
+	{metric("nats_cards_behind", "Changes of cards that the bucket does not have yet."), prometheus.GaugeValue, func(s natsbridge.State, _ int64) float64 { return float64(s.Unmirrored) }},
+	{metric("nats_audit_copied", "Number of the last audit line that the stream has."), prometheus.GaugeValue, func(s natsbridge.State, _ int64) float64 { return float64(s.Audit) }},
+	{metric("nats_audit_behind", "Audit lines that the stream does not have yet."), prometheus.GaugeValue, func(s natsbridge.State, head int64) float64 { return float64(max(head-int64(s.Audit), 0)) }},
+	{metric("nats_requests_total", "Requests that were answered over NATS."), prometheus.CounterValue, func(s natsbridge.State, _ int64) float64 { return float64(s.Requests) }},
+	{metric("nats_foreign_writes_total", "Entries of this daemon's subjects that somebody else wrote."), prometheus.CounterValue, func(s natsbridge.State, _ int64) float64 { return float64(s.Foreign) }},
+	{metric("nats_reconnects_total", "Connections that were made again."), prometheus.CounterValue, func(s natsbridge.State, _ int64) float64 { return float64(s.Reconnect) }},
+}
+
+// Describe names them.
+func (m natsMeasured) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range natsMetrics {
+		out <- d.Desc
+	}
+}
+
+// Collect gives one reading; without an audit to compare with nothing is behind.
+func (m natsMeasured) Collect(out chan<- prometheus.Metric) {
+	link := m.o.link.Load()
 	if link == nil {
 		return
 	}
 	s := link.State()
-	up := 0.0
-	if s.Connected {
-		up = 1
+	head := int64(0)
+	if h, err := m.o.engine.AuditHead(); err == nil {
+		head = int64(h.Seq)
 	}
-	b.gauge("holdpoint_nats_connected", "1 while a server is connected.", up)
-	b.gauge("holdpoint_nats_roots", "Roots that are served over NATS now.", float64(len(s.Serves)))
-	b.gauge("holdpoint_nats_cards_behind", "Changes of cards that the bucket does not have yet.", float64(s.Unmirrored))
-	b.gauge("holdpoint_nats_audit_copied", "Number of the last audit line that the stream has.", float64(s.Audit))
-	if head, err := o.engine.AuditHead(); err == nil {
-		b.gauge("holdpoint_nats_audit_behind", "Audit lines that the stream does not have yet.", float64(max(head.Seq-s.Audit, 0)))
+	for _, d := range natsMetrics {
+		out <- prometheus.MustNewConstMetric(d.Desc, d.kind, d.of(s, head))
 	}
-	b.counter("holdpoint_nats_requests_total", "Requests that were answered over NATS.", float64(s.Requests))
-	b.counter("holdpoint_nats_foreign_writes_total", "Entries of this daemon's subjects that somebody else wrote.", float64(s.Foreign))
-	b.counter("holdpoint_nats_reconnects_total", "Connections that were made again.", float64(s.Reconnect))
 }

@@ -87,7 +87,7 @@ func (a *app) reviewerAddCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&name, "name", "", "what the audit and the cards call the person")
 	f.StringVar(&key, "key", "", "the public half of an ed25519 key: a PEM file, or base64 of its 32 bytes")
-	f.StringVar(&account, "account", "", "an email address as the identity provider gives it, or group:NAME")
+	f.StringVar(&account, "account", "", "an email address as the identity provider gives it")
 	f.StringVar(&device, "device", "", "a word for the key, such as laptop")
 	f.StringSliceVar(&roots, "root", nil, "review only this workspace; may come several times")
 	f.Var(&expires, "expires", "end the entry after this while, such as 90d")

@@ -34,6 +34,7 @@ type serveFlags struct {
 	idleExit       time.Duration
 	reach          reaching
 	nats           natsFlags
+	oidc           oidcFile
 }
 
 func serveCommand(a *app) *cobra.Command {
@@ -45,6 +46,7 @@ func serveCommand(a *app) *cobra.Command {
 				return err
 			}
 			f.fromFile(c, file.Serve)
+			f.oidc = file.OIDC
 			return a.serve(c.Context(), f)
 		}}
 	c.Flags().StringArrayVar(&f.roots, "root", nil, "a workspace, DIR or NAME=DIR; may be given several times")
@@ -277,6 +279,12 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, given handed
 		if s.PublicURL == "" {
 			s.PublicURL = o.engine.PasskeyOrigin() // the port is known only now
 		}
+	}
+	if s.SignIn, err = f.oidc.signIn(o, s.PublicURL); err != nil {
+		for _, l := range listeners {
+			l.Close()
+		}
+		return err
 	}
 	ended := make(chan error, len(servers))
 	var there presence

@@ -39,6 +39,16 @@ func answerShapes() map[string]any {
 			Role    op.Role   `json:"role"`
 			Expires time.Time `json:"expires_at"`
 		}{},
+		"GET /v1/login": struct {
+			Passphrase bool   `json:"passphrase"`
+			Provider   string `json:"provider,omitempty"`
+		}{},
+		"POST /v1/login/provider/claim": struct {
+			Token   string    `json:"token"`
+			Role    op.Role   `json:"role"`
+			Name    string    `json:"name"`
+			Expires time.Time `json:"expires_at"`
+		}{},
 		"POST /v1/pair": struct {
 			Code    string    `json:"code"`
 			Expires time.Time `json:"expires_at"`

@@ -16,7 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-var goroutineLine = regexp.MustCompile(`(?m)^holdpoint_goroutines (\d+)$`)
+var goroutineLine = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
 
 // goroutines asks the daemon how many it has.
 func (d *daemon) goroutines(t testing.TB) int {

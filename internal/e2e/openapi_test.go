@@ -244,7 +244,7 @@ func TestHTTPForPrograms(t *testing.T) {
 		}
 		_, out := d.http("GET", "/metrics", agent, nil)
 		said := text(out, "raw")
-		line := regexp.MustCompile(`^(# (HELP|TYPE) holdpoint_[a-z_]+ .+|holdpoint_[a-z_]+(\{[a-z]+="[^"\\]*"(,[a-z]+="[^"\\]*")*\})? [0-9.e+-]+)$`)
+		line := regexp.MustCompile(`^(# (HELP|TYPE) (holdpoint|go|process)_[a-z_]+ .+|(holdpoint|go|process)_[a-z_]+(\{[a-z]+="[^"\\]*"(,[a-z]+="[^"\\]*")*\})? [0-9.e+-]+)$`)
 		families := map[string]bool{}
 		for in := bufio.NewScanner(strings.NewReader(said)); in.Scan(); {
 			if !line.MatchString(in.Text()) {
@@ -257,8 +257,8 @@ func TestHTTPForPrograms(t *testing.T) {
 				families[f[2]] = true
 			}
 		}
-		for _, want := range []string{`holdpoint_calls_total{op="write_file",status="done",reason="low_impact_scoped_change"} 1`, `holdpoint_calls_total{op="unknown",status="refused",reason="unknown_operation"} 1`,
-			`holdpoint_calls_total{op="delete_file",status="review",reason=`, `holdpoint_decisions_total{verdict="review",reason=`, `holdpoint_answers_total{state="approved"} 1`,
+		for _, want := range []string{`holdpoint_calls_total{op="write_file",reason="low_impact_scoped_change",status="done"} 1`, `holdpoint_calls_total{op="unknown",reason="unknown_operation",status="refused"} 1`,
+			`holdpoint_calls_total{op="delete_file",reason="destructive_operation",status="review"}`, `",verdict="review"} `, "process_open_fds ", "go_goroutines ", `holdpoint_answers_total{state="approved"} 1`,
 			"holdpoint_pending_approvals 0", "holdpoint_watch_ok 1", "holdpoint_store_bytes ", `holdpoint_journal_flush_seconds_bucket{le="+Inf"} `, "holdpoint_call_seconds_count "} {
 			if !strings.Contains(said, want) {
 				t.Errorf("no %s", want)

@@ -110,7 +110,7 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	table := routeTable(t)
-	open := map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /openapi.json": true, "POST /v1/login": true, "POST /v1/pair/claim": true, "GET /{$}": true, "GET /page/": true}
+	open := map[string]bool{"GET /healthz": true, "GET /readyz": true, "GET /openapi.json": true, "POST /v1/login": true, "GET /v1/login": true, "GET /v1/login/provider": true, "GET /v1/login/provider/done": true, "POST /v1/login/provider/claim": true, "POST /v1/pair/claim": true, "GET /{$}": true, "GET /page/": true}
 	t.Run("U48 (part) without a token only the named routes answer, and with data none", func(t *testing.T) {
 		for _, r := range table {
 			name := r.method + " " + r.path

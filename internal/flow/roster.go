@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 
 	"holdpoint/audit"
@@ -84,8 +85,8 @@ func (e *Engine) AddReviewer(ctx context.Context, by op.Caller, r review.Reviewe
 		return ReviewerView{}, op.Fail(op.BadRequest, "name must be 1 to 64 of A-Z a-z 0-9 . _ : -: it is what the audit and the cards call the person").In("name")
 	case r.Kind == review.Ed25519 && len(r.Public) != ed25519.PublicKeySize:
 		return ReviewerView{}, op.Fail(op.BadRequest, "an ed25519 key has 32 bytes").In("public")
-	case r.Kind == review.OIDC && r.Account == "":
-		return ReviewerView{}, op.Fail(op.BadRequest, "an entry of the identity provider needs the account: an email address, or group:NAME").In("account")
+	case r.Kind == review.OIDC && (!strings.Contains(r.Account, "@") || len(r.Account) > 254):
+		return ReviewerView{}, op.Fail(op.BadRequest, "an entry of the identity provider needs the account: an email address").In("account").Do("groups are given names in the configuration, under oidc.people")
 	case r.Kind != review.Ed25519 && r.Kind != review.OIDC:
 		return ReviewerView{}, op.Fail(op.BadRequest, "kind must be ed25519 or oidc").In("kind").Do("a passkey is registered on the review page, by its owner")
 	case !r.Expires.IsZero() && !r.Expires.After(e.cfg.Now()):

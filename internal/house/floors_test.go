@@ -28,6 +28,7 @@ var floors = map[string]int{
 	"bridge/page":      2,
 	"bridge/notify":    2,
 	"bridge/nats":      2,
+	"bridge/oidc":      2,
 	"bridge/client":    2,
 	"internal/gitread": 2, // beside fileops, which knows no repository; go-git stays behind it
 	"bridge/hub":       3, // serves routes of bridge from what bridge/nats gathers
@@ -53,7 +54,7 @@ var may = []struct {
 		"system calls are a way round the packages that may touch files"},
 	{"golang.org/x/sys", nil, []string{"internal/rooted", "internal/journal", "audit", "trusted", "shellexec", "bridge", "cmd/holdpoint"},
 		"system calls are a way round the packages that may touch files"},
-	{"net", []string{"net/url", "net/netip", "net/textproto"}, []string{"bridge", "bridge/mcp", "bridge/page", "bridge/notify", "bridge/nats", "bridge/hub", "bridge/client", "cmd/holdpoint"},
+	{"net", []string{"net/url", "net/netip", "net/textproto"}, []string{"bridge", "bridge/mcp", "bridge/page", "bridge/notify", "bridge/nats", "bridge/hub", "bridge/oidc", "bridge/client", "cmd/holdpoint"},
 		"who listens and who is called is the bridge's to know; nothing else may reach out"},
 	{"log", nil, []string{"bridge", "cmd/holdpoint"},
 		"an error is returned or handled, not logged as well; and what is not logged cannot leak"},

@@ -17,9 +17,9 @@
     }
   }
 
-  async function api(path, body, method) {
+  async function api(path, body, method, credentials) {
     const r = await fetch(path, {
-      method: method || (body ? 'POST' : 'GET'), credentials: 'omit', cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer',
+      method: method || (body ? 'POST' : 'GET'), credentials: credentials || 'omit', cache: 'no-store', redirect: 'error', referrerPolicy: 'no-referrer',
       headers: Object.assign({ Accept: 'application/json' }, S.token ? { Authorization: 'Bearer ' + S.token } : {}, body ? { 'Content-Type': 'application/json' } : {}),
       body: body ? JSON.stringify(body) : undefined,
     });
@@ -60,6 +60,30 @@
     for (const e of form.querySelectorAll('label, input')) e.hidden = !!code;
     $('passphrase').required = !code;
     form.querySelector('button').textContent = code ? 'Pair this device' : 'Sign in';
+  }
+
+  // An identity provider signs people in on its own page, and sends this browser back with
+  // a code that is good once and for this browser. Which card was asked for is kept until then.
+  async function provider() {
+    const how = await api('/v1/login').catch(() => ({}));
+    if (!how.provider) return;
+    const link = $('provider');
+    link.hidden = false;
+    link.textContent = 'Sign in with ' + visible(how.provider);
+    link.addEventListener('click', () => { try { localStorage.setItem('asked', location.hash); } catch (e) { /* the list will do */ } });
+  }
+
+  async function signedIn(code) {
+    try {
+      const asked = localStorage.getItem('asked');
+      localStorage.removeItem('asked');
+      if (asked && asked.startsWith('#/')) window.history.replaceState(null, '', location.pathname + asked);
+    } catch (e) { /* the list will do */ }
+    try {
+      if (code === 'refused') throw new Error('The sign-in was refused. Ask the operator whether your account is enrolled.');
+      S.token = (await api('/v1/login/provider/claim', { code }, 'POST', 'same-origin')).token;
+      await begin();
+    } catch (e) { $('login-error').textContent = words(e); }
   }
 
   async function begin() {
@@ -572,8 +596,13 @@
   theme(themes.includes(kept) ? kept : 'auto');
 
   $('login').hidden = false;
+  provider();
+  const returned = /^#\/signin\/(refused|[0-9A-Z]{24})$/.exec(location.hash);
   const code = /^#\/pair\/([0-9A-Z]{8})$/.exec(location.hash);
-  if (code) {
+  if (returned) {
+    window.history.replaceState(null, '', location.pathname);
+    signedIn(returned[1]);
+  } else if (code) {
     window.history.replaceState(null, '', location.pathname);
     pair(code[1]);
     $('login-form').querySelector('button').focus();
