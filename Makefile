@@ -56,6 +56,15 @@ fuzz: ## every fuzz target for FUZZTIME, one after the other; what crashes one i
 	  echo "$$name $$(grep -E '^fuzz: elapsed.*execs' bin/fuzz.one | tail -1 | cut -d' ' -f3-) $$(grep -cE '^--- FAIL' bin/fuzz.one) crashes"; cat bin/fuzz.one >>bin/fuzz.log; \
 	done; done; exit $$status
 
+APPROVALS ?= 500
+DAEMONS ?= 1000
+
+fleet: ## three NATS nodes, one killed and one cut off during APPROVALS approvals; DAEMONS daemons that each land one (about 10 minutes)
+	@mkdir -p bin
+	@HOLDPOINT_FLEET_APPROVALS=$(APPROVALS) HOLDPOINT_FLEET_DAEMONS=$(DAEMONS) \
+	  $(GO) test -count=1 -timeout 60m -parallel 1 -v -run '^(TestNATS|TestFleet)' ./cmd/holdpoint >bin/fleet.log 2>&1; \
+	  status=$$?; sed -nE 's/^ +[a-z_]+_test.go:[0-9]+: (fleet: .*)/\1/p; /^(---|FAIL|ok)/p' bin/fleet.log; exit $$status
+
 N ?= 40
 SEED ?= 0
 

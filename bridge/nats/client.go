@@ -78,7 +78,7 @@ func worded(err error) error {
 		return op.Fail(op.NotReady, "no machine serves this root now; nothing was done").Do("is its daemon running with --nats, and connected? holdpoint status there tells").Because(err)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return op.Fail(op.TooLarge, "the request is larger than one NATS message may be; nothing was done").Do("send less at once, or ask on the machine").Because(err)
-	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected):
+	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrDisconnected):
 		return op.Fail(op.NotReady, "NATS cannot be reached; nothing was sent").Because(err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return op.Fail(op.NotReady, "no reply came over NATS; whether it ran is not known").Do("send it again with the same request id to learn of it").Because(err)

@@ -81,7 +81,7 @@ func Connect(o Options) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name(o.Name), nats.CustomInboxPrefix(inbox),
 		nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
-		nats.CustomReconnectDelay(backoff), nats.Timeout(5 * time.Second), nats.PingInterval(10 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.CustomReconnectDelay(backoff), nats.Timeout(5 * time.Second), nats.PingInterval(20 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.ConnectHandler(func(c *nats.Conn) { say("nats: connected to " + c.ConnectedUrlRedacted()) }),
 		nats.ReconnectHandler(func(c *nats.Conn) { say("nats: connected again, to " + c.ConnectedUrlRedacted()) }),
 		nats.DisconnectErrHandler(func(c *nats.Conn, err error) {

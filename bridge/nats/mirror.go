@@ -63,6 +63,7 @@ type Source interface {
 
 // mirrored is what the bucket holds of a card, as far as is known here.
 type mirrored struct {
+	key      string
 	revision uint64
 	sum      [32]byte
 	over     bool // the card has ended, and the bucket knows
@@ -133,6 +134,8 @@ func (m *mirror) rest() {
 // each connection. What fails is tried again, for ever.
 func (l *Link) keepMirror() {
 	ready, changes, failures := l.mirror.ring(), l.cfg.Cards.Changes(l.ctx), 0
+	look := time.NewTicker(beatsOfLife * l.cfg.Beat)
+	defer look.Stop()
 	l.mirror.wakeAll()
 	for {
 		select {
@@ -141,6 +144,9 @@ func (l *Link) keepMirror() {
 				return
 			}
 			l.mirror.touch(id)
+			continue
+		case <-look.C:
+			l.lookAt()
 			continue
 		case <-ready:
 		case <-l.ctx.Done():
@@ -227,6 +233,37 @@ func (l *Link) mirrorSome(ids map[op.ID]bool, all bool) error {
 	return nil
 }
 
+// lookedAt is how many entries are looked at in one round.
+const lookedAt = 100
+
+// lookAt finds entries of waiting cards that somebody else wrote, and has them written anew.
+func (l *Link) lookAt() {
+	ctx, cancel := context.WithTimeout(l.ctx, jsWait)
+	defer cancel()
+	if !l.conn.IsConnected() {
+		return
+	}
+	kv, err := l.js.KeyValue(ctx, Cards)
+	if err != nil {
+		return
+	}
+	n := 0
+	for id, k := range l.mirror.known {
+		if k.over {
+			continue
+		}
+		if n++; n > lookedAt {
+			return
+		}
+		there, err := kv.Get(ctx, k.key)
+		if err == nil && there.Revision() != k.revision || errors.Is(err, jetstream.ErrKeyNotFound) {
+			k.sum = [32]byte{}
+			l.mirror.known[id] = k
+			l.mirror.touch(id)
+		}
+	}
+}
+
 // staleKeys writes the end of cards that ended while no server could be told.
 func (l *Link) staleKeys(ctx context.Context, waits map[op.ID]bool) error {
 	s, err := l.js.Stream(ctx, "KV_"+Cards)
@@ -271,7 +308,7 @@ func (l *Link) put(ctx context.Context, kv jetstream.KeyValue, c Card) error {
 			now, err = kv.Update(ctx, key, value, revision)
 		}
 		if err == nil {
-			l.remember(c, mirrored{now, sum, c.State != waiting && c.State != "approved" && c.State != "executing"})
+			l.remember(c, mirrored{key, now, sum, c.State != waiting && c.State != "approved" && c.State != "executing"})
 			return nil
 		}
 		if !moved(err) {

@@ -1,5 +1,7 @@
 package nats
 
+import "strings"
+
 // Allow is what the servers let one user do. It is a wall before the daemon's own checks,
 // which hold without it.
 type Allow struct {
@@ -17,9 +19,9 @@ func DaemonMay(daemon string, roots ...string) Allow {
 	}}
 	for _, root := range roots {
 		a.Subscribe = append(a.Subscribe, Subject(root, Call), Subject(root, Answer))
-		for bucket, keys := range map[string]string{Cards: root + ".*", Presence: root} {
-			subject := "$KV." + bucket + "." + keys
-			a.Publish = append(a.Publish, subject, "$JS.API.DIRECT.GET.KV_"+bucket+"."+subject)
+		for _, key := range []string{Cards + "." + root + ".*", Presence + "." + root} {
+			bucket, _, _ := strings.Cut(key, ".")
+			a.Publish = append(a.Publish, "$KV."+key, "$JS.API.DIRECT.GET.KV_"+bucket+".$KV."+key)
 		}
 	}
 	return a

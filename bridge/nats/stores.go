@@ -29,7 +29,7 @@ func MakeStores(ctx context.Context, c *nats.Conn, replicas int, beats time.Dura
 	}
 	for _, b := range []jetstream.KeyValueConfig{
 		{Bucket: Cards, Description: "Holdpoint: cards that wait for a person", Replicas: replicas, TTL: cardsLife, Storage: jetstream.FileStorage},
-		{Bucket: Presence, Description: "Holdpoint: which daemon serves a root", Replicas: replicas, TTL: beatsOfLife * beats, Storage: jetstream.MemoryStorage},
+		{Bucket: Presence, Description: "Holdpoint: which daemon serves a root", Replicas: replicas, TTL: beatsOfLife * beats, Storage: jetstream.FileStorage},
 	} {
 		if _, err := js.KeyValue(ctx, b.Bucket); err == nil {
 			continue

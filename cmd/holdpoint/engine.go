@@ -335,7 +335,7 @@ func (a adapter) Operation(ctx context.Context, by op.Caller, id op.ID) (any, er
 }
 func (a adapter) Status(ctx context.Context, by op.Caller) (any, error) {
 	s, err := a.engine.Status(ctx, by)
-	return statusView{s, a.natsState(by)}, err
+	return statusView{s, a.engine.DaemonID(), a.natsState(by)}, err
 }
 func (a adapter) Tokens(ctx context.Context) ([]journal.Token, error) { return a.engine.Tokens(ctx) }
 func (a adapter) CreateToken(ctx context.Context, t bridge.TokenRequest) (journal.Token, string, error) {

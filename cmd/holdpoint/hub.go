@@ -44,6 +44,40 @@ func hubCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.listen, "listen", f.listen, "serve the page on this address")
 	c.Flags().IntVar(&f.replicas, "replicas", f.replicas, "copies of the buckets and the stream, where they have to be made: 3 in a cluster of three")
 	f.reach.flags(c)
+	c.AddCommand(a.permissionsCommand())
+	return c
+}
+
+// permissionsCommand prints what the servers may let a user do, and nothing more.
+func (a *app) permissionsCommand() *cobra.Command {
+	var root, daemon, inbox string
+	c := &cobra.Command{Use: "permissions daemon|agent|hub", Short: "Print what a user of NATS needs, as arguments of nsc add user, or with --json", Args: oneArg("daemon, agent or hub"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var may natsbridge.Allow
+			switch {
+			case args[0] == "hub":
+				may = natsbridge.HubMay()
+			case args[0] == "daemon" && root != "" && daemon != "":
+				may = natsbridge.DaemonMay(daemon, strings.Split(root, ",")...)
+			case args[0] == "agent" && root != "" && op.Label(inbox):
+				may = natsbridge.AgentMay(inbox, root)
+			default:
+				return usagef("give daemon --root KEY --daemon ID, agent --root KEY --inbox NAME, or hub; holdpoint status on the machine tells the keys and the id")
+			}
+			if a.json {
+				a.printJSON(may)
+				return nil
+			}
+			fmt.Fprintf(a.Out, "--allow-pub '%s' --allow-sub '%s'", line(strings.Join(may.Publish, ",")), line(strings.Join(may.Subscribe, ",")))
+			if may.Respond {
+				fmt.Fprint(a.Out, " --allow-pub-response --response-ttl 10m")
+			}
+			fmt.Fprintln(a.Out)
+			return nil
+		}}
+	c.Flags().StringVar(&root, "root", "", "key of the root, or several with commas")
+	c.Flags().StringVar(&daemon, "daemon", "", "id of the daemon")
+	c.Flags().StringVar(&inbox, "inbox", "", "a word of the agent's own, which its HOLDPOINT_NATS_INBOX says too")
 	return c
 }
 
@@ -114,18 +148,19 @@ func (a *app) hub(ctx context.Context, f hubFlags) error {
 	return err
 }
 
-// keepStores makes what lies on the servers, as soon as there are any.
+// keepStores makes what lies on the servers, as soon as there are any, and again where it
+// was lost with them.
 func keepStores(ctx context.Context, make func() error, say func(string, ...any)) {
-	for told := false; ; told = true {
-		err := make()
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if !told {
+	for told := false; ; {
+		wait := time.Minute
+		if err := make(); err == nil {
+			told = false
+		} else if wait = 2 * time.Second; !told && ctx.Err() == nil {
 			say("holdpoint: %s", op.Visible("the buckets and the stream are not there yet: "+err.Error(), false))
+			told = true
 		}
 		select {
-		case <-time.After(2 * time.Second):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}

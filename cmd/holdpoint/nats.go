@@ -212,7 +212,8 @@ func (a adapter) AnswerCarried(ctx context.Context, root string, id op.ID, ans j
 // statusView is what GET /v1/status answers.
 type statusView struct {
 	flow.Status
-	NATS *natsbridge.State `json:"nats,omitempty"` // how the connection does; not for agents
+	Daemon string            `json:"daemon"`         // tells it apart from others, such as on the audit stream
+	NATS   *natsbridge.State `json:"nats,omitempty"` // how the connection does; not for agents
 }
 
 func (o *opened) natsState(by op.Caller) *natsbridge.State {

@@ -61,7 +61,7 @@ func newCluster(t testing.TB, nodes int) *cluster {
 	}
 	for i, n := range c.nodes {
 		n.options = natsd.Options{ServerName: n.name, Host: "127.0.0.1", Port: n.client, NoLog: os.Getenv("NLOG") == "", LogFile: os.Getenv("NLOG"), Debug: true, Logtime: true, NoSigs: true, JetStream: true, StoreDir: filepath.Join(c.dir, n.name),
-			JetStreamMaxMemory: 1 << 30, JetStreamMaxStore: 4 << 30, MaxPayload: 1 << 20, PingInterval: 2 * time.Second, MaxPingsOut: 2,
+			JetStreamMaxMemory: 1 << 30, JetStreamMaxStore: 4 << 30, MaxPayload: 1 << 20, PingInterval: time.Minute, MaxPingsOut: 2,
 			TrustedKeys: []string{public(t, c.operator)}, SystemAccount: public(t, c.accounts["SYS"])}
 		if nodes > 1 {
 			n.options.Cluster = natsd.ClusterOpts{Name: "fleet", Host: "127.0.0.1", Port: ports[2*i+1], Advertise: n.routes.l.Addr().String(), PoolSize: -1}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/zeebo/blake3"
 
 	"holdpoint/bridge"
 	natsbridge "holdpoint/bridge/nats"
@@ -86,7 +88,7 @@ func (m *machine) connect(url, creds string, hub natsbridge.HubKey, change ...fu
 		f(&c)
 	}
 	l, err := natsbridge.Open(natsbridge.Options{URL: url, Creds: creds, Name: "test", Say: func(s string) {
-		if testing.Verbose() {
+		if os.Getenv("HOLDPOINT_FLEET_TALK") != "" {
 			m.t.Log(m.key[:6], s)
 		}
 	}}, c)
@@ -289,4 +291,9 @@ func (d *desk) answer(s signer, c natsbridge.Seen, says string) (map[string]any,
 	var out map[string]any
 	json.Unmarshal(b, &out)
 	return out, err
+}
+
+func blake3Hex(b []byte) string {
+	sum := blake3.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }

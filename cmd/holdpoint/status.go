@@ -36,7 +36,13 @@ type statusInfo struct {
 	ReviewAuth string            `json:"review_auth"`
 	Warnings   []json.RawMessage `json:"warnings"`
 	Pending    int64             `json:"pending"`
-	Policy     struct {
+	Daemon     string            `json:"daemon"`
+	NATS       *struct {
+		Connected bool   `json:"connected"`
+		Server    string `json:"server"`
+		Fault     string `json:"fault"`
+	} `json:"nats"`
+	Policy struct {
 		File  string `json:"file"`
 		State string `json:"state"`
 		Error string `json:"error"`
@@ -50,6 +56,16 @@ func (a *app) showStatus(c *client, s statusInfo) {
 	}
 	rows := [][]string{{"holdpoint", line(s.Version) + "  " + what}, {"at", line(c.where)}, {"waiting", plural(s.Pending, "card")},
 		{"review", line(s.ReviewAuth)}, {"policy", line(joined("  ", first(s.Policy.State, "none"), s.Policy.File, s.Policy.Error))}}
+	if s.Daemon != "" {
+		rows = append(rows, []string{"daemon", line(s.Daemon)})
+	}
+	if n := s.NATS; n != nil {
+		state := "no server is connected"
+		if n.Connected {
+			state = "connected to " + n.Server
+		}
+		rows = append(rows, []string{"nats", line(joined("; ", state, n.Fault))})
+	}
 	table(a.Out, rows)
 	if s.Pending > 0 {
 		fmt.Fprintln(a.Out, "see: "+a.command("review list"))
