@@ -69,8 +69,14 @@ func TestArguments(t *testing.T) {
 	}
 	t.Run("C14 what only the daemon knows is no argument", func(t *testing.T) {
 		for _, k := range []string{"approved", "trusted", "workspace_root", "risk", "workflow_id", "require_approval"} {
-			if _, _, _, err := op.ParseArgs(spec, op.Object{"path": "a", k: true}); !errors.Is(err, op.BadRequest) {
-				t.Errorf("%s: got %v, want bad_request", k, err)
+			for _, spec := range op.Operations() {
+				args := op.Object{k: true}
+				for name, v := range op.Example(spec.Name)["args"].(op.Object) {
+					args[name] = v
+				}
+				if _, _, _, err := op.ParseArgs(spec, args); !errors.Is(err, op.BadRequest) {
+					t.Errorf("%s of %s: got %v, want bad_request", k, spec.Name, err)
+				}
 			}
 		}
 	})

@@ -95,7 +95,7 @@ func (a *answer) wordError(r op.Reply) {
 	e := *r.Error
 	a.isError = true
 	if e.Hint == "" {
-		e.Hint = nextStep(e.Code)
+		e.Hint = op.NextStep(e.Code)
 	}
 	diff := e.Diff
 	e.Diff = "" // it travels once, as text

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -345,13 +346,36 @@ func TestHTTPStatus(t *testing.T) {
 			}
 		})
 	}
-	t.Run("C144 (part) an error says code, sentence, field, retry and what to do", func(t *testing.T) {
-		_, r := d.send(d.Agent, M{"op": "edit_file", "args": M{"path": "f", "old_string": "q", "new_string": "z"}})
-		e := object(r["error"])
-		for _, k := range []string{"code", "message", "path", "field", "hint", "retry"} {
-			if text(e, k) == "" {
-				t.Errorf("%s is missing: %v", k, e)
+	t.Run("C144 every error says its kind, a sentence, the field or the path, whether and how to try again and what to do; one of form has a correct call", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, "j.json"), "{\"a\": 1}\n")
+		formless := 0
+		for _, req := range []M{
+			{"op": "edit_file", "args": M{"path": "f", "old_string": "q", "new_string": "z"}}, {"op": "view_file", "args": M{}}, {"op": "view_file", "args": M{"path": "f", "x": 1}}, {"op": "edit_file", "args": M{"path": "f"}},
+			{"op": "write_flie", "args": M{"path": "f"}}, {"op": "view_file", "args": M{"path": "../f"}}, {"op": "view_file", "args": M{"path": "nope"}}, {"op": "write_file", "args": M{"path": "f", "content": "", "overwrite": false}},
+			{"op": "edit_file", "args": M{"path": "f", "old_string": "x", "new_string": "z", "expected_hash": hashOf("other")}}, {"op": "delete_file", "args": M{"path": "dir"}}, {"op": "view_file", "args": M{"path": "dir"}},
+			{"op": "view_file", "args": M{"path": "a\x00b"}}, {"op": "view_file", "args": M{"path": "f"}, "root": "elsewhere"}, {"op": "edit_file", "args": M{"path": "f", "old_string": "", "new_string": "z"}},
+			{"op": "patch_file", "args": M{"patch": "no patch"}}, {"op": "patch_file", "args": M{"patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-other\n+new\n"}}, {"op": "patch_file", "args": M{"path": "j.json", "operations": []M{{"op": "set", "path": "/b/c", "value": 1}}}},
+			{"op": "move_file", "args": M{"source": "dir", "destination": "dir/in"}}, {"op": "copy_file", "args": M{"source": "dir", "destination": "dir2"}}, {"op": "undo", "args": M{"operation_id": "op_none"}}, {"op": "batch_file_ops", "args": M{"operations": []M{}}},
+			{"op": "batch_file_ops", "args": M{"operations": []M{{"op": "delete_file", "args": M{"path": "nope"}}}}}, {"op": "rollback_file", "args": M{"path": "f", "last": true}}, {"op": "create_directory", "args": M{"path": "f/x"}},
+			{"op": "workspace_shell", "args": M{"command": "true", "env": M{"PATH": "/"}}}, {"op": "request_profile_switch", "args": M{"profile": "none"}}, {"op": "search_files", "args": M{"path": ".", "pattern": ""}}, {"op": "git_show", "args": M{"revision": "none"}},
+		} {
+			_, r := d.send(d.Agent, req)
+			e := object(r["error"])
+			if text(e, "code") == "" || text(e, "message") == "" || text(e, "field") == "" && text(e, "path") == "" || !slices.Contains([]string{"same", "corrected", "never"}, text(e, "retry")) || text(e, "hint") == "" {
+				t.Errorf("%v: %v", req, e)
 			}
+			example, given := e["example"].(M)
+			if form := slices.Contains([]string{"bad_request", "empty_pattern", "patch_parse", "pointer_error"}, text(e, "code")); form != given {
+				t.Errorf("%v: an example: %v, %v", req, given, e)
+			} else if form {
+				formless++
+				if _, good := d.send(d.Agent, merge(example, M{"dry_run": true})); code(good) == "bad_request" {
+					t.Errorf("the example of %v: %v", req, good["error"])
+				}
+			}
+		}
+		if formless < 6 {
+			t.Errorf("only %d errors of form", formless)
 		}
 	})
 	t.Run("I65 (part) every reply says whether anything was done, and lists it", func(t *testing.T) {

@@ -330,11 +330,8 @@ func (e *Engine) fail(c *call, d op.Decision, err error) op.Reply {
 	if h := op.HTTPStatus(why.Code); h == 403 || h == 429 {
 		status = op.Refused
 	}
-	if why.Retry == "" {
-		why.Retry = retries(why.Code)
-	}
 	r := e.reply(c, status, d)
-	r.Error = &why
+	r.Error = c.complete(why)
 	e.record(c, d, string(why.Code), "", "", false)
 	return r
 }

@@ -379,12 +379,8 @@ func (c *call) stale(err error) error {
 }
 
 func (e *Engine) unrun(c *call, row journal.Approval, err error) op.Reply {
-	why := *op.AsError(err)
-	if why.Retry == "" {
-		why.Retry = retries(why.Code)
-	}
 	r := e.reply(c, op.Failed, row.Decision)
-	r.Error = &why
+	r.Error = c.complete(*op.AsError(err))
 	return r
 }
 
