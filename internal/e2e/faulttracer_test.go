@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,4 +59,37 @@ func (p *tracer) strike(tid int, name string, args [6]uint64) error {
 	}
 	p.struck[tid] = -int(number)
 	return deny(tid)
+}
+
+// garble is the fault of a disk that stores something else than it was given: the first
+// write into the store has one bit turned over on its way, and says that all is well.
+const garble = "garble"
+
+type garbling struct {
+	tid  int
+	at   uintptr
+	was  []byte
+	over bool // the caller's own bytes are as they were
+}
+
+func (p *tracer) garble(tid int, name string, enters bool, args [6]uint64) error {
+	if g := p.garbled; g != nil {
+		if g.over || g.tid != tid || enters {
+			return nil
+		}
+		g.over = true
+		_, err := unix.PtracePokeData(tid, g.at, g.was)
+		return err
+	}
+	to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", p.pid, args[0]))
+	if !enters || name != "write" && name != "pwrite64" || !strings.Contains(to, "/store/") || args[2] == 0 {
+		return nil
+	}
+	g := &garbling{tid: tid, at: uintptr(args[1]), was: make([]byte, 1)}
+	if _, err := unix.PtracePeekData(tid, g.at, g.was); err != nil {
+		return err
+	}
+	p.garbled, p.report.Failed = g, name+" "+to
+	_, err := unix.PtracePokeData(tid, g.at, []byte{g.was[0] ^ 1})
+	return err
 }

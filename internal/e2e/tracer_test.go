@@ -139,6 +139,7 @@ type tracer struct {
 	counting bool              // of all that can fail
 	fault    string            // may be empty: the call is the last
 	struck   map[int]int       // threads within a call that fails, and the number it gives
+	garbled  *garbling         // the write that puts something else on the disk
 	report   counted
 }
 
@@ -232,6 +233,9 @@ func (p *tracer) atCall(tid int) error {
 	if give, is := p.struck[tid]; is && info.op == unix.PTRACE_SYSCALL_INFO_EXIT {
 		delete(p.struck, tid)
 		return giveBack(tid, give)
+	}
+	if p.fault == garble {
+		return p.garble(tid, callNames[info.nr], info.op == unix.PTRACE_SYSCALL_INFO_ENTRY, info.args)
 	}
 	kind := p.names[callNames[info.nr]]
 	if info.op != unix.PTRACE_SYSCALL_INFO_ENTRY || kind == "" {
