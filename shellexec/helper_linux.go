@@ -82,6 +82,7 @@ func Helper() int {
 	say(started{Levels: h.levels})
 	e := h.wait(pid)
 	e.Left, e.Survivors = h.end()
+	e.Seen = h.evidence.said()
 	for fd := range 3 { // what is printed is over now, however long this process takes to go
 		unix.Close(fd)
 	}
@@ -93,6 +94,9 @@ type helper struct {
 	order
 	levels []Level
 	top    unix.Stat_t // the root, as it shows in here
+	lower  int         // of a view: the root below
+
+	evidence evidence
 }
 
 func (h *helper) level(name string, err error) {

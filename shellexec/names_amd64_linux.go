@@ -4,6 +4,9 @@ package shellexec
 
 import "golang.org/x/sys/unix"
 
+// sources are where a call that renames has the old name.
+var sources = map[uintptr]pathAt{unix.SYS_RENAME: {-1, 0}, unix.SYS_RENAMEAT: {0, 1}, unix.SYS_RENAMEAT2: {0, 1}}
+
 var creating = map[uintptr]making{
 	unix.SYS_OPEN:      {paths: []pathAt{{-1, 0}}, flags: 1, follows: true},
 	unix.SYS_CREAT:     {paths: []pathAt{{-1, 0}}, flags: -1, follows: true},

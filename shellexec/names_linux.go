@@ -43,7 +43,7 @@ type verdict struct {
 
 // holdNames has the calls of this thread, and of what it starts, put before a goroutine.
 func (h *helper) holdNames() error {
-	if len(h.Names) == 0 && !h.Probe {
+	if len(h.Names) == 0 && h.Network && !h.View && !h.Probe {
 		return nil
 	}
 	// As it shows from here: of a view of the root the numbers are others than the root's.
@@ -57,14 +57,24 @@ func (h *helper) holdNames() error {
 		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jf: 1, K: 0x40000000},
 			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)})
 	}
+	if !h.Network {
+		code = append(code, asksAddresses(ask, let)...)
+	}
+	opens := uint32(unix.O_CREAT)
+	if len(h.Foreign) > 0 { // what only writes is looked at as well
+		opens |= unix.O_WRONLY | unix.O_RDWR | unix.O_TRUNC
+	}
 	for nr, c := range creating {
+		if len(h.Names) == 0 && !h.View {
+			break
+		}
 		if c.flags < 0 {
 			code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: uint32(nr)}, ask)
 			continue
 		}
 		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 4, K: uint32(nr)},
 			unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: uint32(16 + 8*c.flags)},
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, Jf: 1, K: unix.O_CREAT}, ask, let)
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, Jf: 1, K: opens}, ask, let)
 	}
 	code = append(code, let)
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
@@ -88,6 +98,7 @@ func (h *helper) judgeNames(listener int) {
 		if errno != 0 {
 			return
 		}
+		h.inspect(&n)
 		v := verdict{id: n.id, flags: notifContinue}
 		if h.makesHeld(&n) {
 			v.flags, v.errno = 0, -int32(unix.EACCES)
@@ -100,6 +111,9 @@ func (h *helper) judgeNames(listener int) {
 // as if it would.
 func (h *helper) makesHeld(n *notif) bool {
 	c, known := creating[uintptr(n.nr)]
+	if _, reaches := addressed[uintptr(n.nr)]; reaches {
+		return false
+	}
 	if !known {
 		return true
 	}

@@ -4,6 +4,9 @@ package shellexec
 
 import "golang.org/x/sys/unix"
 
+// sources are where a call that renames has the old name.
+var sources = map[uintptr]pathAt{unix.SYS_RENAMEAT2: {0, 1}, 38: {0, 1}}
+
 var creating = map[uintptr]making{
 	unix.SYS_OPENAT:    {paths: []pathAt{{0, 1}}, flags: 2, follows: true},
 	unix.SYS_OPENAT2:   {paths: []pathAt{{0, 1}}, flags: -1, follows: true},

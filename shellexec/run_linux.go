@@ -280,7 +280,7 @@ func prepare(s Spec, namespaces bool) (*process, error) {
 		return w, nil
 	}
 	body, err := json.Marshal(order{Argv: s.Argv, Env: s.Env, Root: s.Root, Dir: s.Dir, Home: os.Getenv("HOME"), RootDev: s.RootDev, RootIno: s.RootIno, DirDev: s.DirDev, DirIno: s.DirIno, Confined: s.Confined,
-		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, View: s.View != nil, Plain: s.View != nil && s.View.Plain, Copied: s.View != nil && s.View.Copied, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Runtimes: runtimes(),
+		Namespaces: namespaces, Network: s.Network, Probe: s.Probe, View: s.View != nil, Plain: s.View != nil && s.View.Plain, Copied: s.View != nil && s.View.Copied, Terminal: s.Terminal != nil, Processes: s.Processes, Needs: s.Needs, Hide: s.Hide, ReadOnly: s.ReadOnly, Names: s.Names, Foreign: s.Foreign, Runtimes: runtimes(),
 		Memory: s.Memory, CPU: s.CPU, Grouped: s.group != nil, GroupWanted: s.Cgroup != "", GroupFault: s.groupFault})
 	if err != nil {
 		return nil, err
@@ -527,7 +527,7 @@ func listen(status *os.File, up chan<- struct{}) answer {
 
 func (a answer) fill(r *Result, why string) {
 	if a.over != nil {
-		r.Leftovers, r.Survivors, r.Signal = a.over.Left, a.over.Survivors, a.over.Signal
+		r.Leftovers, r.Survivors, r.Signal, r.Seen = a.over.Left, a.over.Survivors, a.over.Signal, a.over.Seen
 	}
 	switch {
 	case a.began.Missing != "":

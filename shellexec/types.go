@@ -54,6 +54,7 @@ type Spec struct {
 	Memory    int64         // bytes at most; 0 is no limit
 	CPU       time.Duration // of one process at most; 0 is no limit
 	Cgroup    string        // a control group to make this run's own one in; empty is one that was handed over, if any
+	Foreign   []string      // names in Root, of files that a view cannot take up: see Unwritable
 	View      *View         // not nil: a rehearsal, Root is shown as a copy-on-write view of itself
 	Probe     bool          // put everything up, report it, and start nothing
 
@@ -94,8 +95,9 @@ type Result struct {
 	Stdout      Stream
 	Stderr      Stream
 	Levels      []Level
-	Leftovers   int      // processes that it left behind and that were ended with it
-	Survivors   []string // what could not be ended, by id and name
+	Seen        *Evidence // nil: nothing was seen
+	Leftovers   int       // processes that it left behind and that were ended with it
+	Survivors   []string  // what could not be ended, by id and name
 	Took        time.Duration
 }
 
@@ -108,6 +110,14 @@ const (
 	SpawnFailed = "spawn_failed"
 	NoSandbox   = "sandbox_unavailable" // a level that was promised could not be had; nothing was started
 )
+
+// Evidence is what was seen of it. Where the level protected_names is not had nothing is.
+type Evidence struct {
+	Attempts int      `json:"attempts,omitempty"` // at the network
+	To       []string `json:"to,omitempty"`       // the first addresses of them, each once
+	Moved    []string `json:"moved,omitempty"`    // directories of the root whose renaming fails in a view (EXDEV)
+	Foreign  []string `json:"foreign,omitempty"`  // files of others that cannot be written in a view (EOVERFLOW)
+}
 
 // Private is the temporary directory that a confined process has for itself.
 const Private = "/tmp"
@@ -124,7 +134,7 @@ type order struct {
 	View, Plain, Copied             bool
 	Processes                       int
 	Needs, Hide, ReadOnly, Runtimes []string
-	Names                           []string
+	Names, Foreign                  []string
 	Memory                          int64
 	CPU                             time.Duration
 	Grouped, GroupWanted            bool
@@ -139,8 +149,24 @@ type started struct {
 }
 
 type ended struct {
-	Exit      int      `json:"exit"`
-	Signal    string   `json:"signal,omitempty"`
-	Left      int      `json:"left"`
-	Survivors []string `json:"survivors,omitempty"`
+	Exit      int       `json:"exit"`
+	Signal    string    `json:"signal,omitempty"`
+	Left      int       `json:"left"`
+	Seen      *Evidence `json:"seen,omitempty"`
+	Survivors []string  `json:"survivors,omitempty"`
+}
+
+// Unwritable reports a file that a program of this user could write, but not in a view: one
+// owner of it has no number in the user's namespace.
+func Unwritable(uid, gid, mode uint32) bool {
+	own, group := uint32(os.Geteuid()), uint32(os.Getegid())
+	switch {
+	case own == 0, uid == own && gid == group:
+		return false
+	case uid == own:
+		return mode&0o200 != 0
+	case gid == group:
+		return mode&0o020 != 0
+	}
+	return mode&0o002 != 0
 }

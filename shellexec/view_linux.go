@@ -39,6 +39,10 @@ func (h *helper) view() (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	if h.lower, err = unix.FcntlInt(uintptr(lower), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
 	return h.rootIs(fd)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,8 +70,21 @@ func TestView(t *testing.T) {
 		s := shell(t, "exec 2>&1; perl -e 'rename(\"dir\", \"to\") or print \"$!\\n\"'")
 		os.Mkdir(filepath.Join(s.Root, "dir"), 0o755)
 		viewed(t, &s)
-		if got := all(mustRun(t, s).Stdout); !strings.Contains(got, unix.EXDEV.Error()) && !strings.Contains(strings.ToLower(got), "cross-device") {
+		r := mustRun(t, s)
+		if r.Seen == nil || !slices.Equal(r.Seen.Moved, []string{"dir"}) {
+			t.Errorf("seen: %+v", r.Seen)
+		}
+		if got := all(r.Stdout); !strings.Contains(got, unix.EXDEV.Error()) && !strings.Contains(strings.ToLower(got), "cross-device") {
 			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("a directory that the program made, or made anew, can be renamed, and is not told", func(t *testing.T) {
+		s := shell(t, "mkdir own; perl -e 'rename(\"own\", \"to\") or die'; rm -r dir; mkdir dir; perl -e 'rename(\"dir\", \"other\") or die'; mv file moved")
+		os.Mkdir(filepath.Join(s.Root, "dir"), 0o755)
+		os.WriteFile(filepath.Join(s.Root, "file"), nil, 0o644)
+		viewed(t, &s)
+		if r := mustRun(t, s); r.Exit == nil || *r.Exit != 0 || r.Seen != nil {
+			t.Errorf("got %+v %+v %q", r, r.Seen, all(r.Stderr))
 		}
 	})
 	t.Run("a view whose place cannot be one is not run without it", func(t *testing.T) {

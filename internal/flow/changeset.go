@@ -76,7 +76,7 @@ func (e *Engine) harvest(ctx context.Context, c *call, run *run, res shellexec.R
 		return nil, err
 	}
 	set.Changes, set.Steps, set.Left, set.Bytes, set.Dropped, set.tainted = h.Changes, h.Steps, h.Left, h.Bytes, h.Dropped, h.Tainted
-	set.Artifacts = artifacts(res, set)
+	set.Artifacts = artifacts(c.process, res, set)
 	if set.tainted != "" || len(set.Steps) == 0 {
 		return set, nil
 	}

@@ -38,6 +38,7 @@ func (e *Engine) performProcess(ctx context.Context, c *call, d op.Decision, app
 	id := e.jrn.NewID("run_")
 	spec.Program, spec.Argv, spec.Dir, spec.Timeout, spec.Network = p.program.File, p.argv, p.dir, p.timeout, p.run.Network
 	spec.Confined, spec.ReadOnly, spec.Names = e.cfg.Process.Confinement != "off", p.readOnly, p.names
+	spec.Foreign = p.foreign()
 	spec.Processes, spec.Spares = e.cfg.Process.MaxCount, &e.procs.spares
 	private := shellexec.Private
 	spec.Env = shellexec.Environ(e.cfg.Getenv, e.cfg.Process.Env, p.env, e.search(), private)
@@ -185,6 +186,10 @@ func (e *Engine) ran(ctx context.Context, c *call, d op.Decision, run *run, res 
 		"confinement": confinementOf(res.Levels)}
 	if by != "" {
 		result["stopped_by"] = by
+	}
+	if s := attempted(c.process, res); s != "" {
+		result["network_attempts"] = map[string]any{"count": res.Seen.Attempts, "to": res.Seen.To}
+		r.Warnings = append(r.Warnings, op.Warning{Code: "network_attempted", Message: s})
 	}
 	if res.Limit != "" {
 		result["limit"] = res.Limit

@@ -255,8 +255,22 @@ func rehearsalLines(p *process) []string {
 
 // artifacts are signs that the view made the program do something else than the workspace
 // would have.
-func artifacts(res shellexec.Result, set *changeSet) []string {
+func artifacts(p *process, res shellexec.Result, set *changeSet) []string {
 	var out []string
+	if s := attempted(p, res); s != "" {
+		out = append(out, s)
+	}
+	if seen := res.Seen; seen != nil {
+		for _, dir := range seen.Moved {
+			out = append(out, "renaming the directory "+op.Escape(dir)+" failed in the view (EXDEV); for real it would not have")
+		}
+		for _, file := range seen.Foreign {
+			out = append(out, "writing "+op.Escape(file)+", which another owner has, failed in the view (EOVERFLOW); for real it might not have")
+		}
+		if len(seen.Moved)+len(seen.Foreign) > 0 {
+			return append(out, set.apart()...)
+		}
+	}
 	text := string(res.Stderr.Head) + string(res.Stderr.Tail) + string(res.Stdout.Tail)
 	for _, sign := range []struct{ words, what string }{
 		{"nvalid cross-device link", "a directory of the workspace cannot be renamed in a view (EXDEV); the program met that, and for real it would not have"},
@@ -268,12 +282,38 @@ func artifacts(res shellexec.Result, set *changeSet) []string {
 			out = append(out, sign.what)
 		}
 	}
-	for _, c := range set.Changes {
+	return append(out, set.apart()...)
+}
+
+// apart are the signs that lie in the change set itself.
+func (s *changeSet) apart() (out []string) {
+	for _, c := range s.Changes {
 		if c.Links > 0 {
 			out = append(out, fmt.Sprintf("%s has %d other names, which keep the old bytes; a real run would have changed them too", op.Escape(string(c.Path)), c.Links))
 		}
 	}
-	return append(out, set.Left...)
+	return append(out, s.Left...)
+}
+
+// attempted words attempts at a network that was off; empty where there were none.
+func attempted(p *process, res shellexec.Result) string {
+	if res.Seen == nil || res.Seen.Attempts == 0 || !on(p.levels, shellexec.LevelNet) {
+		return ""
+	}
+	return fmt.Sprintf("it tried to use the network, which was off, %d times: %s", res.Seen.Attempts, strings.Join(res.Seen.To, ", "))
+}
+
+// foreign are the files that a program could write for real, and cannot in a view.
+func (p *process) foreign() (out []string) {
+	if p.rehearsal == nil || p.rehearsal.kind != viewOverlay {
+		return nil
+	}
+	for at, info := range p.stat {
+		if info.Kind == op.File && len(out) < maxMounts && shellexec.Unwritable(info.UID, info.GID, info.Mode) {
+			out = append(out, string(at))
+		}
+	}
+	return out
 }
 
 func contains(list []string, s string) bool {
