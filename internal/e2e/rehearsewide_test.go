@@ -99,7 +99,11 @@ func TestRehearseWide(t *testing.T) {
 		id := text(set, "approval_id")
 		shown := text(d.card(M{"approval": M{"id": id}}), "shown_digest")
 		go d.tryHTTP("POST", "/v1/approvals/"+id+"/answer", d.reviewer(), M{"answer": "approve", "shown_digest": shown})
-		until(t, "the first file to land", func() bool { return read(t, filepath.Join(root, "d0", "f0")) == "new 0\n" })
+		for end := time.Now().Add(patience); read(t, filepath.Join(root, "d0", "f0")) != "new 0\n"; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("nothing landed")
+			}
+		}
 		d.stop(syscall.SIGKILL)
 		if digest(t, root) == before {
 			t.Fatal("nothing had landed")

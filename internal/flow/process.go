@@ -164,6 +164,9 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	c.process, c.facts.ProcessTier = p, p.reading.Tier
 	c.facts.Planned, c.facts.Mutates = true, true
 	c.plan = &fileops.Plan{Title: p.title(c), Lines: e.processLines(ctx, c, p)}
+	if made := e.commits(ctx, c, p); made.lines != nil {
+		c.plan.Lines, c.plan.Diff.Text = append(c.plan.Lines, made.lines...), made.diff
+	}
 	if hidden(run.Script + strings.Join(asked, "")) {
 		c.warnings = append(c.warnings, op.Warning{Code: "hidden_characters", Message: "the command holds characters that do not show"})
 	}

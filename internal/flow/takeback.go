@@ -214,7 +214,7 @@ func (e *Engine) takeBack(ctx context.Context, c *call, d op.Decision, run *run,
 	}
 	if steps := v.steps(); len(steps) > 0 {
 		o := e.intent(c, d, run.Approval, steps)
-		o.AuditLine = nil
+		o.AuditLine, o.Diff = nil, nil
 		if err := e.recordRun(ctx, c, o, r); err != nil {
 			told(err)
 			return
