@@ -155,7 +155,7 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	if err := e.manifest(ctx, c, p); err != nil {
 		return err
 	}
-	if p.rehearsal != nil && p.rehearsal.kind == viewCopy && (p.stat == nil || len(p.stat) > rooted.MaxViewNames) {
+	if p.rehearsal != nil && p.rehearsal.kind.copies() && (p.stat == nil || len(p.stat) > c.ws.Store.ViewNames()) {
 		return unrehearsed("no copy-on-write view of this root can be had, and it holds too much to be copied")
 	}
 	if err := e.toKeep(c, p); err != nil {
