@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,37 +16,17 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"holdpoint/internal/reach"
 )
 
-// attempts are what a confined program must not be able to do, and the same program
-// without confinement can. Each is given the outside directory and the victim's number.
-var attempts = map[string]func(out string, pid int) error{
-	"write": func(out string, _ int) error { return os.WriteFile(out+"/file", []byte("x"), 0o644) },
-	"create": func(out string, _ int) error {
-		return os.WriteFile(out+"/made-"+strconv.Itoa(os.Getpid()), nil, 0o644)
-	},
-	"remove":  func(out string, _ int) error { return os.Remove(out + "/gone") },
-	"chmod":   func(out string, _ int) error { return os.Chmod(out+"/file", 0o600) },
-	"utimes":  func(out string, _ int) error { return os.Chtimes(out+"/file", time.Now(), time.Now()) },
-	"xattr":   func(out string, _ int) error { return unix.Setxattr(out+"/file", "user.t", []byte("x"), 0) },
-	"signal":  func(_ string, pid int) error { return syscall.Kill(pid, syscall.SIGCONT) },
-	"environ": func(_ string, pid int) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); return err },
-	"ptrace": func(_ string, pid int) error {
-		if err := unix.PtraceSeize(pid); err != nil {
-			return err
-		}
-		return nil
-	},
-	"unix":  func(out string, _ int) error { return dial("unix", out+"/socket") },
-	"tcp":   func(out string, _ int) error { return dial("tcp", port(out, "tcp")) },
-	"udp":   func(out string, _ int) error { return dial("udp", port(out, "udp")) },
-	"mptcp": func(out string, _ int) error { return multipath(port(out, "tcp")) },
+// attempts are what a confined program must not be able to do, and the same program without
+// confinement can.
+var attempts = reach.With(map[string]reach.Try{
 	// The first process of the namespace keeps powers that what it starts must not borrow;
 	// and the settings of the machine ask for the user's number, not for a capability.
 	"first":  func(string, int) error { _, err := os.Open("/proc/1/mem"); return err },
 	"sysctl": func(string, int) error { return openFor("/proc/sys/kernel/core_pattern") },
-}
+})
 
 // rootOnly are those that an ordinary user, or here nobody, can do without confinement
 // either: the first process is the machine's own there, and another one inside.
@@ -60,106 +38,6 @@ func openFor(name string) error {
 		f.Close()
 	}
 	return err
-}
-
-func port(out, name string) string {
-	b, _ := os.ReadFile(out + "/" + name)
-	return string(b)
-}
-
-// dial talks to an echo on the host.
-func dial(network, addr string) error {
-	c, err := net.DialTimeout(network, addr, 2*time.Second)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(2 * time.Second))
-	if _, err := c.Write([]byte("x")); err != nil {
-		return err
-	}
-	_, err = io.ReadFull(c, make([]byte, 1))
-	return err
-}
-
-func multipath(addr string) error {
-	a, err := net.ResolveTCPAddr("tcp4", addr)
-	if err != nil {
-		return err
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return unix.Connect(fd, &unix.SockaddrInet4{Port: a.Port, Addr: [4]byte(a.IP.To4())})
-}
-
-// attemptAll runs in the process under test and prints what came of each.
-func attemptAll(out string, pid int) {
-	got := map[string]string{}
-	for name, try := range attempts {
-		if err := try(out, pid); err != nil {
-			got[name] = err.Error()
-		} else {
-			got[name] = ""
-		}
-	}
-	json.NewEncoder(os.Stdout).Encode(got)
-}
-
-// outside makes a directory beyond the root with things to reach, owned by uid.
-func outside(t *testing.T, uid int) string {
-	dir, err := os.MkdirTemp("/var", "hpoutside")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := net.Listen("unix", dir+"/socket")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tcp, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close(); tcp.Close(); udp.Close() })
-	for _, l := range []net.Listener{l, tcp} {
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() { io.Copy(c, c); c.Close() }()
-			}
-		}()
-	}
-	go func() {
-		b := make([]byte, 8)
-		for {
-			n, from, err := udp.ReadFrom(b)
-			if err != nil {
-				return
-			}
-			udp.WriteTo(b[:n], from)
-		}
-	}()
-	for name, text := range map[string]string{"file": "old", "gone": "", "tcp": tcp.Addr().String(), "udp": udp.LocalAddr().String()} {
-		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, p := range []string{dir, dir + "/file", dir + "/gone", dir + "/socket"} {
-		if err := os.Chown(p, uid, uid); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // openBinary copies this test binary to where every user can run it.
@@ -208,7 +86,7 @@ func TestConfinement(t *testing.T) {
 	for _, uid := range []int{0, 65534} {
 		for _, confined := range []bool{true, false} {
 			t.Run(fmt.Sprintf("uid %d confined %v", uid, confined), func(t *testing.T) {
-				out := outside(t, uid)
+				out := reach.Beyond(t, uid)
 				base, err := os.MkdirTemp("", "hpconfine")
 				if err != nil {
 					t.Fatal(err)
@@ -322,7 +200,7 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestWithoutNamespaces(t *testing.T) {
-	out := outside(t, os.Geteuid())
+	out := reach.Beyond(t, os.Geteuid())
 	victim := exec.Command("/bin/sleep", "60")
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"holdpoint/internal/reach"
 )
 
 func TestMain(m *testing.M) {
@@ -18,7 +20,7 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) == 4 && os.Args[1] == "attempt" {
 		pid, _ := strconv.Atoi(os.Args[3])
-		attemptAll(os.Args[2], pid)
+		reach.Print(attempts, os.Args[2], pid)
 		return
 	}
 	if len(os.Args) == 7 && os.Args[1] == "daemon" {

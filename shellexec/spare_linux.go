@@ -21,8 +21,9 @@ const spareKept = time.Minute
 // ends with this daemon, by the end of its socket, and when it is not used for a minute.
 // The zero value is ready; nil keeps none.
 type Spares struct {
-	mu     sync.Mutex // guards kept and closed
+	mu     sync.Mutex // guards kept, coming and closed
 	kept   map[uintptr]*spare
+	coming map[uintptr]chan struct{} // closed when the one that is being started is there, or never will be
 	closed bool
 	busy   sync.WaitGroup // those that are being started, and those that are reaped
 }
@@ -105,6 +106,11 @@ func (s *Spares) take(kind uintptr) *spare {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if soon := s.coming[kind]; s.kept[kind] == nil && soon != nil { // begun before one that would be started now
+		s.mu.Unlock()
+		<-soon
+		s.mu.Lock()
+	}
 	ready := s.kept[kind]
 	if ready != nil {
 		delete(s.kept, kind)
@@ -120,9 +126,14 @@ func (s *Spares) refill(attr *syscall.SysProcAttr) {
 		return
 	}
 	s.mu.Lock()
-	full := s.closed || s.kept[attr.Cloneflags] != nil
+	full := s.closed || s.kept[attr.Cloneflags] != nil || s.coming[attr.Cloneflags] != nil
+	soon := make(chan struct{})
 	if !full {
 		s.busy.Add(1)
+		if s.coming == nil {
+			s.coming = map[uintptr]chan struct{}{}
+		}
+		s.coming[attr.Cloneflags] = soon
 	}
 	s.mu.Unlock()
 	if full {
@@ -131,11 +142,13 @@ func (s *Spares) refill(attr *syscall.SysProcAttr) {
 	go func() {
 		defer s.busy.Done()
 		ready, err := summon(attr)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.coming, attr.Cloneflags)
+		defer close(soon)
 		if err != nil {
 			return
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		if s.closed || s.kept[attr.Cloneflags] != nil {
 			s.end(ready)
 			return
@@ -154,6 +167,9 @@ func (s *Spares) refill(attr *syscall.SysProcAttr) {
 		s.kept[attr.Cloneflags] = ready
 	}()
 }
+
+// Warm has a helper ready for a run like this one that may come, without waiting for it.
+func (s *Spares) Warm(run Spec) { s.refill(attributes(run, run.Confined)) }
 
 // summon starts a helper that waits for its order.
 func summon(attr *syscall.SysProcAttr) (*spare, error) {

@@ -42,6 +42,19 @@ func TestSpare(t *testing.T) {
 			t.Errorf("got %d bytes, %q", r.Stdout.Total, got[max(0, len(got)-40):])
 		}
 	})
+	t.Run("one that is still coming is waited for, not started beside", func(t *testing.T) {
+		coming := &Spares{}
+		defer coming.Close()
+		s := shell(t, "echo on")
+		s.Spares = coming
+		coming.Warm(s)
+		coming.mu.Lock()
+		n := len(coming.coming) + len(coming.kept)
+		coming.mu.Unlock()
+		if r := mustRun(t, s); n != 1 || all(r.Stdout) != "on\n" {
+			t.Errorf("%d are coming, got %+v", n, r)
+		}
+	})
 	t.Run("one that has ended is not waited for", func(t *testing.T) {
 		stands(2)
 		spares.mu.Lock()

@@ -83,12 +83,23 @@ func worded(r op.Reply, note string) answer {
 		a.wordError(r)
 	case r.Status == op.Held:
 		a.wordHeld(r)
-	case r.OperationID != "":
+	case r.OperationID != "" && !printed(r):
 		a.wordChange(r, note)
 	default:
 		a.wordResult(r)
 	}
+	if _, told := a.facts["undo"]; !told && r.UndoCredential != nil {
+		a.fact("operation_id", string(r.OperationID))
+		a.fact("undo", string(r.UndoCredential.ID))
+	}
 	return a
+}
+
+// printed reports a program's end: what it printed is the answer, whatever it changed.
+func printed(r op.Reply) bool {
+	facts, _ := r.Result.(map[string]any)
+	_, ran := facts["run_id"]
+	return ran
 }
 
 func (a *answer) wordError(r op.Reply) {

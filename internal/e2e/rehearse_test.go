@@ -258,33 +258,13 @@ func TestRehearseElsewhere(t *testing.T) {
 		}
 		t.Cleanup(func() { syscall.Unmount(at, syscall.MNT_DETACH) })
 	}
-	through := func(t *testing.T, d *daemon, kind string) {
-		before := digest(t, d.Root)
-		r, set := d.rehearsal("echo more >> a; mkdir new; echo n > new/f; rm b; chmod 700 dir/x; rm -r again; mkdir again; echo z > again/z")
-		if text(r, "result", "view") != kind || digest(t, d.Root) != before {
-			t.Fatalf("got %v", r["result"])
-		}
-		done := d.land(set)
-		if text(done, "status") != "done" || read(t, filepath.Join(d.Root, "a")) != "one\nmore\n" || d.has("b") || !d.has("new/f") {
-			t.Fatalf("got %v", done)
-		}
-		must(t, d.undo(done), "done")
-		if digest(t, d.Root) != before {
-			t.Fatal("the undo did not bring it back")
-		}
-	}
-	fill := func(d string) {
-		for name, content := range map[string]string{"a": "one\n", "b": "two\n", "dir/x": "x\n", "again/y": "y\n"} {
-			write(t, filepath.Join(d, name), content)
-		}
-	}
 	t.Run("a mount in the root: without a user namespace", func(t *testing.T) {
 		root, state := dirs(t)
-		fill(root)
+		fillView(t, root)
 		os.Mkdir(filepath.Join(root, "mnt"), 0o755)
 		d := startOn(t, root, state, nil)
 		mount(t, "tmpfs", filepath.Join(root, "mnt"), "")
-		through(t, d, "overlay_without_user_namespace")
+		throughView(t, d, "overlay_without_user_namespace")
 	})
 	t.Run("a root on an overlay: a copy", func(t *testing.T) {
 		base := shortDir(t)
@@ -294,7 +274,32 @@ func TestRehearseElsewhere(t *testing.T) {
 		mount(t, "overlay", filepath.Join(base, "on"), "lowerdir="+filepath.Join(base, "low")+",upperdir="+filepath.Join(base, "up")+",workdir="+filepath.Join(base, "work"))
 		root, state := filepath.Join(base, "on", "ws"), filepath.Join(base, "on", "state")
 		os.Mkdir(root, 0o755)
-		fill(root)
-		through(t, startOn(t, root, state, nil), "copy")
+		fillView(t, root)
+		throughView(t, startOn(t, root, state, nil), "copy")
 	})
+}
+
+// throughView rehearses on a view of this kind, lands and undoes.
+func throughView(t *testing.T, d *daemon, kind string) {
+	before := digest(t, d.Root)
+	r, set := d.rehearsal("echo more >> a; mkdir new; echo n > new/f; rm b; chmod 700 dir/x; rm -r again; mkdir again; echo z > again/z")
+	if text(r, "result", "view") != kind || digest(t, d.Root) != before {
+		t.Fatalf("got %v", r["result"])
+	}
+	done := d.land(set)
+	if text(done, "status") != "done" || read(t, filepath.Join(d.Root, "a")) != "one\nmore\n" || d.has("b") || !d.has("new/f") {
+		t.Fatalf("got %v", done)
+	}
+	must(t, d.undo(done), "done")
+	if digest(t, d.Root) != before {
+		t.Fatal("the undo did not bring it back")
+	}
+}
+
+// fillView makes what throughView works on.
+func fillView(t *testing.T, d string) {
+	t.Helper()
+	for name, content := range map[string]string{"a": "one\n", "b": "two\n", "dir/x": "x\n", "again/y": "y\n"} {
+		write(t, filepath.Join(d, name), content)
+	}
 }

@@ -41,6 +41,7 @@ func (e *Engine) hold(ctx context.Context, c *call, d op.Decision) op.Reply {
 	e.record(c, d, "review", row.ID, "", false)
 	if fresh { // people are told of each row once
 		e.drift.watch(e, row)
+		e.warm(c, c.process)
 		e.publish("approval.requested", c, map[string]any{"approval_id": row.ID, "op": c.req.Op})
 	}
 	return e.replyOf(row)

@@ -152,10 +152,13 @@ func (e *Engine) lookProcess(ctx context.Context, c *call) (err error) {
 	} else if err := e.confinement(ctx, c, p); err != nil {
 		return err
 	}
+	if c.released {
+		e.warm(c, p) // beside the rest of the look
+	}
 	if err := e.manifest(ctx, c, p); err != nil {
 		return err
 	}
-	if p.rehearsal != nil && p.rehearsal.kind == viewCopy && (p.stat == nil || len(p.stat) > rooted.MaxViewNames) {
+	if p.rehearsal != nil && p.rehearsal.kind.copies() && (p.stat == nil || len(p.stat) > c.ws.Store.ViewNames()) {
 		return unrehearsed("no copy-on-write view of this root can be had, and it holds too much to be copied")
 	}
 	if err := e.toKeep(c, p); err != nil {
@@ -455,6 +458,14 @@ func (e *Engine) confinement(ctx context.Context, c *call, p *process) error {
 		}
 	}
 	return nil
+}
+
+// warm has a helper stand ready for a program that is about to wait for a person, or to run.
+func (e *Engine) warm(c *call, p *process) {
+	if p == nil || p.typed != nil || p.rehearsal != nil && p.rehearsal.kind == viewPlain {
+		return
+	}
+	e.procs.spares.Warm(shellexec.Spec{Confined: e.cfg.Process.Confinement != "off" && on(p.levels, shellexec.LevelUser), Network: p.run.Network})
 }
 
 // spot is the part of a spec that depends on the root alone.

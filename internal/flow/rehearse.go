@@ -27,8 +27,11 @@ type viewKind string
 const (
 	viewOverlay viewKind = "overlay"
 	viewPlain   viewKind = "overlay_without_user_namespace" // as root, where a mount lies in the root
+	viewShared  viewKind = "reflink"                        // a copy that shares the blocks of its files
 	viewCopy    viewKind = "copy"                           // of a small tree
 )
+
+func (k viewKind) copies() bool { return k == viewShared || k == viewCopy }
 
 // views is what is known of the views of one root.
 type viewed struct {
@@ -87,7 +90,11 @@ func unrehearsed(why string) error {
 // probeView mounts a view of the root once, and throws it away.
 func (e *Engine) probeView(ctx context.Context, c *call) viewed {
 	var last string
-	for _, kind := range []viewKind{viewOverlay, viewPlain, viewCopy} {
+	copied := viewCopy
+	if c.ws.Store.Features().Reflink {
+		copied = viewShared
+	}
+	for _, kind := range []viewKind{viewOverlay, viewPlain, copied} {
 		levels, err := e.tryView(ctx, c, kind)
 		if err != nil {
 			return viewed{err: unrehearsed(op.AsError(err).Message)}
@@ -122,7 +129,7 @@ func (e *Engine) tryView(ctx context.Context, c *call, kind viewKind) ([]shellex
 // openView makes the place of a rehearsal. endView ends it.
 func (e *Engine) openView(ctx context.Context, w *Workspace, r *rehearsal, spec *shellexec.Spec) (err error) {
 	r.id, r.since = string(e.jrn.NewID(rooted.SetPrefix)), rooted.Moment()
-	if r.kind == viewCopy {
+	if r.kind.copies() {
 		r.view, err = w.Store.CopyView(ctx, r.id, w.Root)
 	} else {
 		r.view, err = w.Store.OpenView(r.id, w.Root)
@@ -135,7 +142,7 @@ func (e *Engine) openView(ctx context.Context, w *Workspace, r *rehearsal, spec 
 }
 
 func (r *rehearsal) shown() *shellexec.View {
-	return &shellexec.View{Upper: r.view.Upper, Work: r.view.Work, Plain: r.kind == viewPlain, Copied: r.kind == viewCopy}
+	return &shellexec.View{Upper: r.view.Upper, Work: r.view.Work, Plain: r.kind == viewPlain, Copied: r.kind.copies()}
 }
 
 // endView drops what the program wrote and no change set took over.
@@ -247,7 +254,7 @@ func rehearsalLines(p *process) []string {
 	switch p.rehearsal.kind {
 	case viewPlain:
 		lines = append(lines, "a mount inside of the root is not in the view: what lies under it shows instead")
-	case viewCopy:
+	case viewShared, viewCopy:
 		lines = append(lines, "the view is a copy of the whole root, made first")
 	}
 	return lines

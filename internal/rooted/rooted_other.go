@@ -125,8 +125,8 @@ func (s *Store) OpenView(string, *Root) (*View, error) { return nil, unsupported
 // CopyView answers unsupported_platform.
 func (s *Store) CopyView(context.Context, string, *Root) (*View, error) { return nil, unsupported() }
 
-// MaxViewNames is of no use here.
-const MaxViewNames = 0
+// ViewNames is of no use here.
+func (s *Store) ViewNames() int { return 0 }
 
 // Aside answers unsupported_platform.
 func (s *Store) Aside(context.Context, string, *Node) error { return unsupported() }

@@ -65,9 +65,18 @@ func (s *Store) OpenView(id string, root *Root) (v *View, err error) {
 
 // Bounds of a view that is a copy: it takes its time, and the program waits.
 const (
-	MaxViewNames = 2000
-	maxViewBytes = 256 << 20
+	maxViewNames  = 2000
+	maxViewBytes  = 256 << 20
+	maxViewShared = 20_000 // names, where a copy shares the blocks of its file
 )
+
+// ViewNames is how many names a root may have that is copied for a rehearsal.
+func (s *Store) ViewNames() int {
+	if s.features.Reflink {
+		return maxViewShared
+	}
+	return maxViewNames
+}
 
 // CopyView makes the place of a rehearsal as a copy of the whole root, where no overlay
 // can be had. It is not a copy of one moment: what changes meanwhile is found by Harvest.
@@ -87,7 +96,7 @@ func (s *Store) CopyView(ctx context.Context, id string, root *Root) (v *View, e
 		if i.Kind == op.File {
 			bytes += i.Size
 		}
-		if names++; names > MaxViewNames || bytes > maxViewBytes {
+		if names++; names > s.ViewNames() || bytes > maxViewBytes && !s.features.Reflink {
 			return op.Fail(op.RehearsalUnsupported, "the root is too large to be copied for a rehearsal")
 		}
 		return nil
