@@ -49,6 +49,7 @@ type Link struct {
 	again   chan struct{} // a connection was made
 	notes   notes
 
+	buckets  sync.Map // by name: jetstream.KeyValue, once it was found
 	requests atomic.Int64
 	mirror   mirror
 	claims   claims
@@ -153,6 +154,19 @@ func (l *Link) State() State {
 		s.Server = l.conn.ConnectedUrlRedacted()
 	}
 	return s
+}
+
+// bucket gives a bucket. It is asked for once: a fleet that asked at each sign of life would
+// keep the servers busy with that alone.
+func (l *Link) bucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
+	if kv, ok := l.buckets.Load(name); ok {
+		return kv.(jetstream.KeyValue), nil
+	}
+	kv, err := l.js.KeyValue(ctx, name)
+	if err == nil {
+		l.buckets.Store(name, kv)
+	}
+	return kv, err
 }
 
 // notes tells each trouble once, and keeps the one that lasts.

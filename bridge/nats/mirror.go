@@ -196,7 +196,7 @@ func (l *Link) mirrorSome(ids map[op.ID]bool, all bool) error {
 		return errors.New("no server is connected")
 	}
 	ctx := l.ctx
-	kv, err := l.js.KeyValue(ctx, Cards)
+	kv, err := l.bucket(ctx, Cards)
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (l *Link) lookAt() {
 	if !l.conn.IsConnected() {
 		return
 	}
-	kv, err := l.js.KeyValue(ctx, Cards)
+	kv, err := l.bucket(ctx, Cards)
 	if err != nil {
 		return
 	}

@@ -92,7 +92,7 @@ func (l *Link) keepClaims() {
 func (l *Link) claimAll() {
 	ctx, cancel := context.WithTimeout(l.ctx, jsWait)
 	defer cancel()
-	kv, err := l.js.KeyValue(ctx, Presence)
+	kv, err := l.bucket(ctx, Presence)
 	if err != nil {
 		l.notes.trouble("presence", "the bucket "+Presence+" cannot be reached: "+err.Error())
 	}
@@ -216,7 +216,7 @@ func (l *Link) leave() {
 	defer cancel()
 	var kv jetstream.KeyValue
 	if l.conn.IsConnected() {
-		kv, _ = l.js.KeyValue(ctx, Presence)
+		kv, _ = l.bucket(ctx, Presence)
 	}
 	l.claims.mu.Lock()
 	defer l.claims.mu.Unlock()

@@ -209,6 +209,13 @@ var environmentWords = [][2]string{
 	{"HOLDPOINT_PROTECTED_PATTERNS", "further protected patterns, with commas between"},
 	{"HOLDPOINT_TRUSTED_AUTOMATION_POLICY_FILE", "what known jobs may do without asking"},
 	{"HOLDPOINT_PROCESS_APPROVAL_DISABLED", "the exact word true lets programs run without asking anybody"},
+	{"HOLDPOINT_NATS", "servers over which an agent's commands ask, in place of the socket"},
+	{"HOLDPOINT_NATS_ROOT", "the key of the root that is asked there"},
+	{"HOLDPOINT_NATS_CREDS", "the file with the agent's NATS credentials"},
+	{"HOLDPOINT_NATS_CA", "the file with the authorities of the NATS servers"},
+	{"HOLDPOINT_NATS_INBOX", "where replies come, below _INBOX."},
+	{"HOLDPOINT_NATS_INSECURE", "the exact word true allows nats:// beyond loopback"},
+	{"HOLDPOINT_HUB_PASSPHRASE", "the passphrase of whoever looks at a hub, where no terminal asks for it"},
 	{"HOLDPOINT_DIFFTOOL", "what review show --tool opens"},
 }
 

@@ -45,6 +45,7 @@ func TestFleetMany(t *testing.T) {
 	awaitIn(t, 10*time.Minute, func() bool {
 		return !slices.ContainsFunc(machines, func(m *machine) bool { return len(m.link.State().Serves) != 1 })
 	}, "every root to be served")
+	t.Logf("fleet: all %d roots are served %.1f s after the first daemon opened", n, time.Since(began).Seconds())
 	opened := time.Since(began)
 	grown := resident() - before
 
