@@ -21,7 +21,7 @@ test: build ## vet, format, floors, all tests with the race detector
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'gofmt wants to change these files'; exit 1; }
 	$(GO) vet ./...
 	$(GO) test -race -timeout 30m -parallel 6 ./...
-	$(GO) test -run 'TestPageManyCards$$|TestTarget$$' ./internal/e2e
+	$(GO) test -run 'TestPageManyCards$$|TestTarget$$|TestDocuments$$|TestDocumentsBite$$|TestUnits$$' ./internal/e2e
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/holdpoint
 	GOOS=windows $(GO) build -o /dev/null ./cmd/holdpoint
 

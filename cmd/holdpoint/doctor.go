@@ -37,9 +37,9 @@ func doctorCommand(a *app) *cobra.Command {
 	return c
 }
 
-// doctor tries things in a private folder of the state's filesystem and beside the
+// probes tries things in a private folder of the state's filesystem and beside the
 // workspace, never inside it.
-func (a *app) doctor(ctx context.Context, dir string) error {
+func (a *app) probes(ctx context.Context, dir string) []probe {
 	rows := []probe{{"platform", runtime.GOOS == "linux", runtime.GOOS + "/" + runtime.GOARCH, "serve needs Linux"}}
 	rows = append(rows, a.probeFiles(dir)...)
 	if scratch, err := os.MkdirTemp("", "holdpoint-doctor"); err != nil {
@@ -48,7 +48,11 @@ func (a *app) doctor(ctx context.Context, dir string) error {
 		rows = append(rows, probeKernel(ctx, scratch)...)
 		os.RemoveAll(scratch)
 	}
-	rows = append(rows, a.probeState())
+	return append(rows, a.probeState())
+}
+
+func (a *app) doctor(ctx context.Context, dir string) error {
+	rows := a.probes(ctx, dir)
 	if a.json {
 		a.printJSON(map[string]any{"version": Version(), "probes": rows})
 		return nil

@@ -42,7 +42,7 @@ func main() {
 }
 
 // commands are those that are no clients, or want more than a client has.
-var commands = []func(*app) *cobra.Command{serveCommand, hubCommand, doctorCommand, rulesCommand, modeCommand, profileCommand, cleanCommand, configCommand, notifyCommand, mcpCommand, initCommand, manCommand}
+var commands = []func(*app) *cobra.Command{serveCommand, hubCommand, doctorCommand, rulesCommand, modeCommand, profileCommand, cleanCommand, configCommand, notifyCommand, mcpCommand, initCommand, manCommand, bundleCommand}
 
 // run does one command line and gives its exit code.
 func run(ctx context.Context, args []string, s Streams) int {
