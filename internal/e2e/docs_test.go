@@ -49,7 +49,11 @@ var notRun = map[string]string{
 }
 
 func TestDocuments(t *testing.T) {
+	index := read(t, top+"docs/README.md")
 	for _, doc := range documents(t) {
+		if name, page := strings.CutPrefix(doc, top+"docs/"); page && name != "README.md" && !strings.Contains(index, "("+name+")") {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
 		blocks, faults := blocksOf(doc, read(t, doc))
 		for _, f := range faults {
 			t.Error(f)
