@@ -22,6 +22,11 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #roots = ["NAME=/path/to/project"]
 #listen = "127.0.0.1:7117"
 #review_auth = "passphrase"
+# Connect out to NATS, for agents and a hub there.
+#nats = "tls://nats.example:4222"
+#nats_creds = "/etc/holdpoint/machine.creds"
+#nats_ca = "/etc/holdpoint/nats-ca.pem"
+#nats_hub_key = ""
 
 # How long a card waits for a person, by tier; "0s" waits for ever.
 #[deadlines]
