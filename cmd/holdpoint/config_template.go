@@ -31,6 +31,11 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #tls_key = "/etc/holdpoint/tls.key"
 #trusted_proxies = ["10.0.0.7"]
 #insecure_listen = false
+# Connect out to NATS, for agents and a hub there.
+#nats = "tls://nats.example:4222"
+#nats_creds = "/etc/holdpoint/machine.creds"
+#nats_ca = "/etc/holdpoint/nats-ca.pem"
+#nats_hub_key = ""
 
 # An identity provider (OpenID Connect) that signs reviewers in, and who its accounts are.
 #[oidc]
