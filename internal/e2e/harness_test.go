@@ -186,7 +186,7 @@ func (l *logBuffer) String() string {
 
 func (d *daemon) waitReady() {
 	d.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		r, err := d.client().Get("http://holdpoint/readyz")
 		if err == nil {
 			r.Body.Close()
@@ -194,8 +194,8 @@ func (d *daemon) waitReady() {
 				return
 			}
 		}
-		if d.cmd.ProcessState != nil || syscall.Kill(d.cmd.Process.Pid, 0) != nil {
-			break
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid)); err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			break // it ended
 		}
 	}
 	d.stop(syscall.SIGKILL)
@@ -226,6 +226,9 @@ func (d *daemon) client() *http.Client {
 		return (&net.Dialer{}).DialContext(ctx, "unix", d.Socket)
 	}}, Timeout: patience}
 }
+
+// patience is how long a client waits for an answer; whoever asks for what takes long raises it.
+var patience = 90 * time.Second
 
 // M is a JSON object.
 type M = map[string]any
