@@ -41,6 +41,9 @@ safety: ## failing system calls, damage, model, filesystems, power cuts and kill
 filesystems: ## the write, undo and crash suites and the engine's tests on ext4, XFS, btrfs, tmpfs and overlayfs (root; HOLDPOINT_ON=xfs,btrfs for some)
 	@mkdir -p bin; HOLDPOINT_LOGS="$(CURDIR)/bin" $(GO) test -count=1 -timeout 0 -tags filesystems -v -run '^TestSuites$$' ./internal/e2e
 
+big: ## a sparse file of 20 GiB, ten million lines, a directory of 100,000 entries: time and memory of each
+	HOLDPOINT_BIG=1 $(GO) test -count=1 -timeout 2h -v -run '^TestBig$$' ./internal/e2e
+
 SOAK ?= 2h
 
 soak: ## a daemon kept busy with everything for SOAK: memory, descriptors and threads each time all is quiet (fails when they grow)

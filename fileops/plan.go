@@ -226,8 +226,13 @@ func (p *Plan) replace(s Scene, i int, content []byte, m rooted.Meta) {
 // freshBytes describes a file that gets these bytes and this metadata.
 func freshBytes(n *rooted.Node, t op.Target, m rooted.Meta, content []byte) fresh {
 	f := fresh{bytes: content, known: true, over: bytesIn(n, t, m)}
-	if m.Exact {
+	switch {
+	case m.Exact:
 		f.mode = &m.Perm
+	case m.Like != nil:
+		f.perm = m.Like.Info.Mode & 0o777
+	case m.Perm != permFile:
+		f.perm = m.Perm
 	}
 	return f
 }

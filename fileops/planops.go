@@ -170,7 +170,7 @@ func planCopy(ctx context.Context, s Scene, a *op.CopyArgs) (*Plan, error) {
 	}
 	p.put(step, inDir(s.Nodes[1], dst, meta, func(ctx context.Context, st *rooted.Store, slot string, m rooted.Meta) (rooted.Staged, error) {
 		return st.StageCopy(ctx, slot, s.Nodes[0], m)
-	}), fresh{from: s.Nodes[0], over: bytesIn(s.Nodes[1], dst, meta)})
+	}), fresh{from: s.Nodes[0], perm: meta.Perm, over: bytesIn(s.Nodes[1], dst, meta)})
 	p.Diff = copyDiff(s, src, dst)
 	p.Result = map[string]any{"created": !dst.Exists, "hash": src.Hash, "size": src.Size, "diff": p.Diff.Text}
 	return p, nil

@@ -51,6 +51,7 @@ type fresh struct {
 	known bool
 	from  *rooted.Node
 	mode  *uint32 // set to exactly this
+	perm  uint32  // else, of a new file: the bits it is made with, as a copy has those of its source; 0 is the usual ones
 	over  func(content []byte, mode *uint32) stager
 }
 
@@ -239,7 +240,7 @@ func (t *thing) change(f fresh, stage stager) error {
 	if mode == nil {
 		mode = t.fresh.mode
 	}
-	t.fresh = &fresh{bytes: content, known: true, mode: mode, over: t.fresh.over}
+	t.fresh = &fresh{bytes: content, known: true, mode: mode, perm: t.fresh.perm, over: t.fresh.over}
 	t.stage = t.fresh.over(content, mode)
 	return nil
 }

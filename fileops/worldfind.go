@@ -208,6 +208,9 @@ func (w *World) standIn(ctx context.Context, t *thing, out *Found) (err error) {
 	}
 	switch {
 	case t.fresh != nil:
+		if t.was == "" && t.fresh.perm != 0 {
+			mode = t.fresh.perm
+		}
 		if t.fresh.mode != nil {
 			mode = *t.fresh.mode
 		}

@@ -42,8 +42,8 @@ func TestConfinement(t *testing.T) {
 	c := newConfinement(t)
 	t.Run("S11, S12, S13 no operation reads or writes outside while folders and files are swapped for links and mounts", func(t *testing.T) {
 		c.t = t
+		defer func() { t.Logf("confinement:\n%s", c.table()) }()
 		c.all()
-		t.Logf("confinement:\n%s", c.table())
 		for name, n := range c.per {
 			if name != "undo" && n.total >= 100 && n.done*10 < n.total {
 				t.Errorf("%s: only %d of %d came through", name, n.done, n.total)

@@ -18,6 +18,9 @@ import (
 	"pgregory.net/rapid"
 )
 
+// smallDisk is what those in memory hold.
+var smallDisk = "64m"
+
 // filesystem makes one kind and gives a directory on it.
 var filesystems = []struct {
 	kind string
@@ -27,9 +30,9 @@ var filesystems = []struct {
 	{"ext4", "", func(t *testing.T) string { return newDisk(t, "ext4").mount }},
 	{"xfs", "", func(t *testing.T) string { return newDisk(t, "xfs").mount }},
 	{"btrfs", "", func(t *testing.T) string { return newDisk(t, "btrfs").mount }},
-	{"tmpfs", "", func(t *testing.T) string { return small(t, "64m") }},
+	{"tmpfs", "", func(t *testing.T) string { return small(t, smallDisk) }},
 	{"overlay", "", func(t *testing.T) string {
-		dir := small(t, "64m") // no overlay over an overlay, which a container's own root may be
+		dir := small(t, smallDisk) // no overlay over an overlay, which a container's own root may be
 		for _, d := range []string{"lower", "upper", "work", "mnt"} {
 			if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
 				t.Fatal(err)

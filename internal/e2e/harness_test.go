@@ -186,7 +186,7 @@ func (l *logBuffer) String() string {
 
 func (d *daemon) waitReady() {
 	d.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		r, err := d.client().Get("http://holdpoint/readyz")
 		if err == nil {
 			r.Body.Close()
@@ -194,8 +194,8 @@ func (d *daemon) waitReady() {
 				return
 			}
 		}
-		if d.cmd.ProcessState != nil || syscall.Kill(d.cmd.Process.Pid, 0) != nil {
-			break
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid)); err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			break // it ended
 		}
 	}
 	d.stop(syscall.SIGKILL)

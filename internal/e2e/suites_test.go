@@ -23,6 +23,8 @@ var suites = []struct{ name, tests string }{
 	{"crash", "Kill|KillBatch|KillAnswer|HourKilled|Faults|Damage|Model|RehearseKill"},
 }
 
+func init() { smallDisk = "3g" } // some suites put other filesystems into it
+
 // TestSuites runs whole suites of this package, and the tests of internal/rooted, with
 // workspace and state on each filesystem. HOLDPOINT_ON names some of them.
 func TestSuites(t *testing.T) {
@@ -44,7 +46,7 @@ func TestSuites(t *testing.T) {
 				began := time.Now()
 				cmd := exec.Command(argv[0], append(argv[1:], "-test.v", "-test.timeout=60m", "-test.parallel=3")...)
 				cmd.Dir = in
-				cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOLDPOINT_TEST_DIR="+dir, apartBinary+"="+binary)
+				cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOLDPOINT_TEST_DIR="+dir, "GOTMPDIR="+os.TempDir(), apartBinary+"="+binary)
 				out, err := cmd.CombinedOutput()
 				if logs != "" {
 					os.WriteFile(filepath.Join(logs, f.kind+"-"+name+".log"), out, 0o644)
