@@ -6,7 +6,7 @@ GO   ?= go
 BIN  := bin/holdpoint
 VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 
-.PHONY: help build run test test-mcp first-minutes requirements requirements-prove fatigue safety soak fuzz security torture lint bench-quick bench-reads bench-start shots \
+.PHONY: help build run test load test-mcp first-minutes requirements requirements-prove fatigue safety soak fuzz security torture lint bench-quick bench-reads bench-start shots \
         man licenses release changelog test-packages test-service test-reproducible
 
 help: ## show the targets
@@ -53,6 +53,13 @@ fuzz: ## every fuzz target for FUZZTIME, one after the other; what crashes one i
 	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -parallel 2 ./$$(dirname $$file) >bin/fuzz.one 2>&1 || status=1; \
 	  echo "$$name $$(grep -E '^fuzz: elapsed.*execs' bin/fuzz.one | tail -1 | cut -d' ' -f3-) $$(grep -cE '^--- FAIL' bin/fuzz.one) crashes"; cat bin/fuzz.one >>bin/fuzz.log; \
 	done; done; exit $$status
+
+LOAD ?= 60s
+
+load: ## 64 agents at once over HTTP and MCP, with a person who answers: errors and tails (LOAD=60s)
+	@mkdir -p bin
+	@HOLDPOINT_LOAD=$(LOAD) $(GO) test -count=1 -timeout 20m -v -run '^TestLoad$$' ./internal/e2e >bin/load.log 2>&1; \
+	  status=$$?; sed -nE 's/^ +load_test.go:[0-9]+: (load: .*)/\1/p; /FAIL|Error|client [0-9]/p' bin/load.log; exit $$status
 
 N ?= 40
 SEED ?= 0
