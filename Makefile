@@ -68,6 +68,13 @@ fleet: ## three NATS nodes, one killed and one cut off during APPROVALS approval
 	  $(GO) test -count=1 -timeout 60m -parallel 1 -v -run '^(TestNATS|TestFleet)' ./cmd/holdpoint >bin/fleet.log 2>&1; \
 	  status=$$?; sed -nE 's/^ +[a-z_]+_test.go:[0-9]+: (fleet: .*)/\1/p; /^(---|FAIL|ok)/p' bin/fleet.log; exit $$status
 
+LOAD ?= 60s
+
+load: ## 64 agents at once over HTTP and MCP, with a person who answers: errors and tails (LOAD=60s)
+	@mkdir -p bin
+	@HOLDPOINT_LOAD=$(LOAD) $(GO) test -count=1 -timeout 20m -v -run '^TestLoad$$' ./internal/e2e >bin/load.log 2>&1; \
+	  status=$$?; sed -nE 's/^ +load_test.go:[0-9]+: (load: .*)/\1/p; /FAIL|Error|client [0-9]/p' bin/load.log; exit $$status
+
 N ?= 40
 SEED ?= 0
 
