@@ -97,6 +97,7 @@ func (p *Plan) Stage(ctx context.Context, s *rooted.Store, newSlot func() string
 		if err != nil {
 			return err
 		}
+		step.Slot = staged.Slot
 		made = append(made, step.Slot)
 		step.Inode, step.After = staged.Inode, staged.State
 	}
@@ -239,7 +240,7 @@ func bytesIn(n *rooted.Node, t op.Target, m rooted.Meta) func([]byte, *uint32) s
 			m.Perm, m.Exact = *mode, true
 		}
 		return inDir(n, t, m, func(ctx context.Context, st *rooted.Store, slot string, m rooted.Meta) (rooted.Staged, error) {
-			return st.Stage(ctx, slot, bytes.NewReader(content), m)
+			return st.StageNew(ctx, slot, bytes.NewReader(content), m)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"holdpoint/audit"
 	"holdpoint/internal/journal"
@@ -29,7 +30,7 @@ func (e *Engine) settleOpen(ctx context.Context, w *Workspace) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range open {
+	for i, o := range open {
 		if o.Root != w.Key {
 			continue
 		}
@@ -37,7 +38,7 @@ func (e *Engine) settleOpen(ctx context.Context, w *Workspace) error {
 		if err != nil {
 			return err
 		}
-		if len(settled.Conflicts) > 0 {
+		if len(settled.Conflicts) > 0 && !followed(o, open[i+1:]) {
 			if err := e.jrn.NoteLate(ctx, o.ID, settled.Conflicts); err != nil {
 				return err
 			}
@@ -47,6 +48,20 @@ func (e *Engine) settleOpen(ctx context.Context, w *Workspace) error {
 		}
 	}
 	return nil
+}
+
+// followed reports whether a later intent whose end is not on record either changes the same
+// path: after a power cut whole rows of edits are open, and what the later ones put there
+// is nobody else's.
+func followed(o journal.Operation, later []journal.Operation) bool {
+	for _, l := range later {
+		for _, s := range l.Steps {
+			if l.Root == o.Root && slices.ContainsFunc(o.Steps, func(mine op.Step) bool { return mine.Path == s.Path }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // settle closes the record of one intent as the tree says it ended.

@@ -36,6 +36,7 @@ func (t *tx) keepBasis(id op.ID, basis []byte) error {
 // was kept: an approved operation has the one of its approval, and records of schema 1
 // have none.
 func (j *Journal) Basis(ctx context.Context, id op.ID) ([]byte, error) {
+	j.catchUp()
 	var basis, digest []byte
 	err := j.read.basis.QueryRowContext(ctx, string(id)).Scan(&basis, &digest)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -68,6 +69,7 @@ func (j *Journal) EachApproval(ctx context.Context, each func(a Approval, intact
 }
 
 func (j *Journal) every(ctx context.Context, t *table, each func(row, bool) error) error {
+	j.catchUp()
 	found, err := j.readers.QueryContext(ctx, t.selectSQL("ORDER BY seq"))
 	if err != nil {
 		return j.readError(t, err)

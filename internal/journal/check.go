@@ -13,6 +13,7 @@ import (
 // rows that are never deleted, diffs, and every blob against its name. Nothing is
 // rewritten. An error means that the check itself could not go on.
 func (j *Journal) Check(ctx context.Context) ([]string, error) {
+	j.catchUp()
 	bad := j.Notes()
 	lines, err := integrity(ctx, j.readers)
 	if err != nil && !isDamage(err) {

@@ -129,7 +129,7 @@ func TestLogCut(t *testing.T) {
 			clear(log[len(log)-9000:]) // a tail of zeros
 		}
 		err := os.WriteFile(filepath.Join(copied, dataName+"-wal"), log, 0o600)
-		for _, name := range []string{".", "blobs", "lock", "key", "mark", "head", dataName, dataName + "-shm", dataName + "-wal"} {
+		for _, name := range []string{".", "blobs", "lock", "key", "mark", "head", dataName, dataName + "-shm", dataName + "-wal", aheadName} {
 			mode := os.FileMode(0o600)
 			if name == "." || name == "blobs" {
 				mode = 0o700

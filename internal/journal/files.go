@@ -61,7 +61,7 @@ func (f *files) secure() error {
 	if held, err := f.root.Stat("."); err != nil || !sameFile(held, byPath) {
 		return unsafePlace(f.dir, "was exchanged while it was opened")
 	}
-	for _, name := range []string{lockName, keyName, markName, headName, dataName, dataName + "-wal", dataName + "-shm", blobsName} {
+	for _, name := range []string{lockName, keyName, markName, headName, dataName, dataName + "-wal", dataName + "-shm", aheadName, blobsName} {
 		if err := f.safeEntry(name); err != nil {
 			return err
 		}

@@ -38,14 +38,30 @@ func (j *Journal) ForgetContent(ctx context.Context, id op.ID, reply func([]byte
 	})
 }
 
+// standStill takes both locks of the writer, when no record ahead is without its
+// transaction.
+func (w *writer) standStill() {
+	for {
+		w.turn.Lock()
+		w.queueing.Lock()
+		if w.ahead.unwritten == 0 || w.broken.Load() != nil {
+			return
+		}
+		w.queueing.Unlock()
+		w.turn.Unlock()
+		w.j.catchUp()
+	}
+}
+
 // Scrub writes the database anew, without the bytes of rows that were changed or moved,
 // folds the log into it and cuts the log off, so that what was forgotten is in neither.
 // It takes as long as the database is big. The file system may keep freed blocks.
 func (j *Journal) Scrub(ctx context.Context) error {
-	j.w.turn.Lock()
+	j.w.standStill()
 	defer j.w.turn.Unlock()
-	if j.w.closed {
-		return op.Fail(op.NotReady, "the journal is closed")
+	defer j.w.queueing.Unlock()
+	if err := j.w.usable(); err != nil {
+		return err
 	}
 	if _, err := j.w.conn.ExecContext(ctx, "VACUUM"); err != nil {
 		return ioError("scrub the database", err)
@@ -57,6 +73,9 @@ func (j *Journal) Scrub(ctx context.Context) error {
 			return ioError("scrub the database", err)
 		}
 		if busy == 0 {
+			if err := j.w.ahead.wipe(); err != nil {
+				return ioError("scrub its log of intents", err)
+			}
 			return nil
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -113,12 +113,18 @@ func (j *Journal) open(create bool) error {
 	if err := j.files.readyBlobs(); err != nil {
 		return err
 	}
+	if err := j.replayAhead(); err != nil {
+		return err
+	}
 	return j.compareHead()
 }
 
 // Close ends the journal and gives the lock back; the journal is of no use after. It
 // makes what was written lazily durable.
 func (j *Journal) Close() error {
+	j.w.queueing.Lock()
+	j.w.shut = true
+	j.w.queueing.Unlock()
 	j.catchUp()
 	j.w.turn.Lock()
 	closed := j.w.closed
@@ -136,7 +142,7 @@ func (j *Journal) Close() error {
 		j.read.close()
 		errs = append(errs, j.readers.Close())
 	}
-	errs = append(errs, j.w.close(), j.files.close()) // the writer's connection is the last: it folds the log into the database
+	errs = append(errs, j.w.ahead.close(j.w.broken.Load() == nil && j.w.ahead.unwritten == 0), j.w.close(), j.files.close()) // the writer's connection is the last: it folds the log into the database
 	if err := errors.Join(errs...); err != nil {
 		return op.Fail(op.IOError, "the state store did not close cleanly").Because(err)
 	}

@@ -83,10 +83,47 @@ func child(what, dir string) error {
 			}
 			say("answered", a.ID, time.Now().UnixNano())
 		}
+	case "edits":
+		return edits(ctx, j, say)
 	case "limit":
 		return limited(ctx, j, say)
 	}
 	return nil
+}
+
+// edits records what goes into the log of intents, now and then something that does not, in
+// two callers at once.
+func edits(ctx context.Context, j *Journal, say func(...any)) error {
+	failed := make(chan error)
+	for n := range 2 {
+		go func() {
+			for i := 1; ; i++ {
+				o := edit(j)
+				if i%40 == 0 {
+					o = sample(j, "")
+				}
+				if err := j.Begin(ctx, o); err != nil {
+					failed <- err
+					return
+				}
+				say("begin", o.ID, time.Now().UnixNano())
+				if i%7 > 0 {
+					j.CommitLater(o.ID, []byte("reply"))
+				}
+				if n > 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		}()
+	}
+	return <-failed
+}
+
+// edit is an operation that goes into the log of intents.
+func edit(j *Journal) Operation {
+	o := sample(j, "")
+	o.Steps, o.Basis, o.AuditLine = o.Steps[:1], []byte(`{"from":1}`), []byte(`{"line":1}`)
+	return o
 }
 
 // limited writes until the system refuses to let a file grow, then tries on.

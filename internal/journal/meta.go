@@ -80,6 +80,7 @@ func (t *tx) audit(key string, id op.ID, line []byte) error {
 
 // Outbox returns the lines that were not cleared, in the order of first putting.
 func (j *Journal) Outbox(ctx context.Context) ([]AuditEntry, error) {
+	j.catchUp()
 	found, err := j.readers.QueryContext(ctx, "SELECT name, line FROM outbox ORDER BY seq")
 	if err != nil {
 		return nil, j.readError(operations, err)
@@ -102,12 +103,12 @@ func (j *Journal) ClearAudit(ctx context.Context, keys ...string) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	return j.write(ctx, lazy, func(t *tx) error {
+	return j.w.through(&job{ctx: ctx, apart: true, do: func(t *tx) error {
 		for _, k := range keys {
 			if _, err := t.exec(t.w.dropLine, k); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}})
 }

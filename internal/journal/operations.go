@@ -137,38 +137,48 @@ func (j *Journal) Begin(ctx context.Context, o Operation) error {
 	if o.ID == "" || o.Op == "" {
 		return op.Fail(op.Internal, "an operation without an id or a name cannot be recorded")
 	}
+	if err := ctx.Err(); err != nil {
+		return gone(err)
+	}
 	if o.Created.IsZero() {
 		o.Created = j.now()
 	}
 	o.Diff = cutDiff(o.Diff)
 	o.State, o.UndoneBy, o.Why, o.Late, o.Reply, o.Dropped = Intent, "", "", nil, nil, false
 	terms, state := o.terms(), o.state() // outside of the turn
-	return j.write(ctx, durable, func(t *tx) error {
-		if err := t.enter(o); err != nil {
+	do := func(t *tx) error { return t.begin(o, terms, state) }
+	if mark := j.w.intentAhead(o, terms, do); mark > 0 {
+		return j.w.syncAhead(mark)
+	}
+	return j.write(ctx, durable, do)
+}
+
+// begin adds all that belongs to an intent.
+func (t *tx) begin(o Operation, terms, state []any) error {
+	if err := t.enter(o); err != nil {
+		return err
+	}
+	for _, id := range o.TakesBack() {
+		if err := t.claimUndo(id, o.ID); err != nil {
 			return err
 		}
-		for _, id := range o.TakesBack() {
-			if err := t.claimUndo(id, o.ID); err != nil {
-				return err
-			}
-		}
-		seq, err := t.insert(operations, terms, state)
-		if err != nil {
+	}
+	seq, err := t.insert(operations, terms, state)
+	if err != nil {
+		return err
+	}
+	if err := t.addPaths(seq, o.Steps); err != nil {
+		return err
+	}
+	if len(o.Diff) > 0 {
+		if _, err := t.exec(t.w.addDiff, seq, o.Diff, t.j.digest("diff", seq, []any{o.Diff})); err != nil {
 			return err
 		}
-		if err := t.addPaths(seq, o.Steps); err != nil {
-			return err
-		}
-		if len(o.Diff) > 0 {
-			if _, err := t.exec(t.w.addDiff, seq, o.Diff, j.digest("diff", seq, []any{o.Diff})); err != nil {
-				return err
-			}
-		}
-		if err := t.keepBasis(o.ID, o.Basis); err != nil {
-			return err
-		}
-		return t.audit(o.AuditKey, o.ID, o.AuditLine)
-	})
+	}
+	if err := t.keepBasis(o.ID, o.Basis); err != nil {
+		return err
+	}
+	return t.audit(o.AuditKey, o.ID, o.AuditLine)
 }
 
 // claimUndo binds the operation what to the undo by.
@@ -239,6 +249,7 @@ func (j *Journal) settle(ctx context.Context, keep bool, id op.ID, change func(*
 		if err := more(t); err != nil {
 			return err
 		}
+		j.w.ahead.ended(id)
 		change(&o)
 		return t.turn(operations, r, o.state())
 	})
@@ -270,14 +281,14 @@ func (j *Journal) Commit(ctx context.Context, id op.ID, reply []byte, undoes op.
 // LAZY as that is; who reads or writes the journal afterwards finds it done. Where it fails
 // the intent stays, and the next start finds out.
 func (j *Journal) CommitLater(id op.ID, reply []byte) {
-	j.w.post(func(t *tx) error {
+	j.w.post(&job{apart: j.w.ahead.ended(id), do: func(t *tx) error {
 		o, r, err := t.operationState(id)
 		if err != nil || o.State != Intent {
 			return err
 		}
 		o.State, o.Reply = Committed, reply
 		return t.turn(operations, r, o.state())
-	})
+	}})
 }
 
 // Abort says that nothing changed. DURABLE: a recovery that did not see it could do again

@@ -62,7 +62,7 @@ func TestPowerLoss(t *testing.T) {
 			}
 		})
 		dir := filepath.Join(mount, "state")
-		c, out := start(t, "work", dir)
+		c, out := start(t, []string{"work", "edits"}[i%2], dir)
 		told := map[string][]op.ID{}
 		stop := 20 + random.IntN(200)
 		lost := int64(math.MaxInt64)

@@ -136,6 +136,9 @@ func (j *Journal) openDatabase(identity string) error {
 	if err := j.w.openLog(); err != nil {
 		return err
 	}
+	if err := j.openAhead(); err != nil {
+		return err
+	}
 	j.readers, _ = sql.Open("sqlite", dataSource(j.dir, "query_only(ON)")) // fails only for an unknown driver
 	j.readers.SetMaxOpenConns(4)
 	j.readers.SetMaxIdleConns(2)

@@ -44,6 +44,7 @@ func (j *Journal) Slots(root string) *Slots { return &Slots{j: j, root: root, li
 
 // Named is NamesSlot.
 func (s *Slots) Named(ctx context.Context, slot string) (bool, error) {
+	s.j.catchUp()
 	rows, err := s.j.read.slot.QueryContext(ctx, slot)
 	if err != nil {
 		return false, s.j.readError(operations, err)

@@ -26,11 +26,16 @@ type writer struct {
 	j  *Journal
 	db *sql.DB
 
-	queueing sync.Mutex // guards the fields down to armed
+	queueing sync.Mutex // guards the fields down to ahead
 	queue    []*job
-	led      bool         // somebody has the lead
-	armed    bool         // somebody is about to write what was posted
-	posted   atomic.Int64 // how much was and is not written yet
+	led      bool  // somebody has the lead
+	armed    bool  // somebody is about to write what was posted
+	solid    int   // jobs queued or running that no record ahead may overtake
+	barrier  int64 // version of the newest of them that was written
+	shut     bool
+	ahead    ahead
+
+	posted atomic.Int64 // how much was and is not written yet
 
 	turn    sync.Mutex // held during a transaction; guards the fields down to folds
 	conn    *sql.Conn
@@ -48,7 +53,8 @@ type writer struct {
 	flushing sync.Mutex // held during a flush; guards log and flushed
 	log      *os.File
 	flushed  point
-	flushes  Times // how long they took
+	durable  atomic.Int64 // flushed.version, for who does not want to wait
+	flushes  Times        // how long they took
 
 	begin, commit, rollback, save, release, back                                                      *sql.Stmt
 	insert, state, byName, turnTo                                                                     [len(tables)]*sql.Stmt
@@ -86,15 +92,23 @@ type job struct {
 	err  error
 	lead chan bool // true: take the next turn; false: err is the outcome
 	post bool      // nobody waits for it
+
+	apart  bool  // a record ahead may be durable before it
+	record int64 // its own record's mark, of an intent that has one
 }
 
 // write runs do as one transaction and returns when it is kept as asked. When do fails
 // nothing of it stays. A caller that goes away before its turn has written nothing; after
 // that it gets the true outcome.
 func (j *Journal) write(ctx context.Context, keep bool, do func(*tx) error) error {
-	w, me := &j.w, &job{ctx: ctx, keep: keep, do: do, lead: make(chan bool, 1)}
+	return j.w.through(&job{ctx: ctx, keep: keep, do: do})
+}
+
+// through queues a job and returns when it is done.
+func (w *writer) through(me *job) error {
+	me.lead = make(chan bool, 1)
 	w.queueing.Lock()
-	w.queue = append(w.queue, me)
+	w.enqueue(me)
 	first := !w.led
 	w.led = true
 	w.queueing.Unlock()
@@ -102,6 +116,17 @@ func (j *Journal) write(ctx context.Context, keep bool, do func(*tx) error) erro
 		w.lead()
 	}
 	return me.err
+}
+
+// enqueue adds a job; queueing is held.
+func (w *writer) enqueue(b *job) {
+	w.queue = append(w.queue, b)
+	if !b.apart {
+		w.solid++
+	}
+	if b.post {
+		w.posted.Add(1)
+	}
 }
 
 // lead takes all that wait through one turn, passes the lead on, and flushes beside the
@@ -114,18 +139,14 @@ func (w *writer) lead() {
 	w.queueing.Unlock()
 	version := w.run(batch)
 	w.turn.Unlock()
-	for _, b := range batch {
-		if b.post {
-			w.posted.Add(-1)
-		}
-	}
 
 	w.queueing.Lock()
+	owed := w.written(batch, version)
 	w.led = false
 	if next := slices.IndexFunc(w.queue, func(b *job) bool { return !b.post }); next >= 0 {
 		w.led = true
 		w.queue[next].lead <- true
-	} else if len(w.queue) > 0 {
+	} else if len(w.queue) > owed {
 		w.arm()
 	}
 	w.queueing.Unlock()
@@ -137,6 +158,9 @@ func (w *writer) lead() {
 		}
 	}
 	for _, b := range batch {
+		if b.post {
+			continue
+		}
 		if b.err == nil && b.keep {
 			b.err = flushed
 		}
@@ -144,13 +168,44 @@ func (w *writer) lead() {
 	}
 }
 
+// written counts a batch off. What was posted and could not be written for want of room, or
+// because the database was locked, goes first in the next turn; it tells how much that is.
+// queueing is held.
+func (w *writer) written(batch []*job, version int64) int {
+	var owed []*job
+	for _, b := range batch {
+		if !b.apart {
+			w.solid--
+			w.barrier = max(w.barrier, version)
+		}
+		if b.post && (errors.Is(b.err, op.NoSpace) || errors.Is(b.err, op.NotReady)) {
+			owed = append(owed, b)
+			continue
+		}
+		if b.post {
+			w.posted.Add(-1)
+		}
+		if b.record > 0 {
+			w.ahead.unwritten--
+			w.ahead.last = max(w.ahead.last, version)
+		}
+	}
+	for _, b := range owed {
+		if !b.apart {
+			w.solid++
+		}
+	}
+	w.queue = append(owed, w.queue...)
+	return len(owed)
+}
+
 // post queues a lazy transaction that nobody waits for: it is written at once, by somebody
 // else. Every later write, and every read of this journal, finds it done.
-func (w *writer) post(do func(*tx) error) {
-	w.posted.Add(1)
+func (w *writer) post(b *job) {
+	b.ctx, b.post = context.Background(), true
 	w.queueing.Lock()
 	defer w.queueing.Unlock()
-	w.queue = append(w.queue, &job{ctx: context.Background(), do: do, lead: make(chan bool, 1), post: true})
+	w.enqueue(b)
 	if !w.led {
 		w.arm()
 	}
@@ -178,7 +233,7 @@ func (w *writer) arm() {
 func (j *Journal) catchUp() {
 	if j.w.posted.Load() > 0 {
 		// Turns are taken in order. A failure is the next writer's to report.
-		_ = j.write(context.Background(), lazy, func(*tx) error { return nil })
+		_ = j.w.through(&job{ctx: context.Background(), apart: true, do: func(*tx) error { return nil }})
 	}
 }
 
@@ -304,6 +359,7 @@ func (w *writer) flush(version int64) error {
 		_ = w.j.files.writeHead(upTo.heads[0], upTo.heads[1])
 	}
 	w.flushed = upTo
+	w.durable.Store(upTo.version)
 	return nil
 }
 

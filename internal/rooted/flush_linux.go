@@ -18,12 +18,16 @@ const maxFlushes = 16
 // begin starts a flush, or does it where enough are under way.
 func (s *Store) begin(do func() error) *flush {
 	f := &flush{done: make(chan struct{})}
-	run := func() { f.err = do(); close(f.done) }
 	select {
 	case s.flushes <- struct{}{}:
-		go func() { run(); <-s.flushes }()
+		go func() {
+			f.err = do()
+			<-s.flushes
+			close(f.done)
+		}()
 	default:
-		run()
+		f.err = do()
+		close(f.done)
 	}
 	return f
 }

@@ -255,6 +255,7 @@ func (h *Held) Close() {
 		a.close()
 	}
 	h.acts = nil
+	h.s.makeBlanks()
 	h.leave()
 	h.unlock()
 }

@@ -98,6 +98,9 @@ func (s *Store) Flushed(string) error                             { return unsup
 func (s *Store) Stage(context.Context, string, io.Reader, Meta) (Staged, error) {
 	return Staged{}, unsupported()
 }
+func (s *Store) StageNew(context.Context, string, io.Reader, Meta) (Staged, error) {
+	return Staged{}, unsupported()
+}
 func (s *Store) StageTree(context.Context, string, *Node, op.Digest) (Staged, error) {
 	return Staged{}, unsupported()
 }

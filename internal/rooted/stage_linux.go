@@ -40,19 +40,28 @@ func (s *Store) StageCopy(ctx context.Context, slot string, src *Node, m Meta) (
 	return out, err
 }
 
-// stage makes the file and begins its flush, which ends by closing the handle.
-func (s *Store) stage(slot string, m Meta, fill func(fd int) (op.Digest, int64, error)) (out Staged, err error) {
+// stage makes the file of a slot, fills it and begins its flush.
+func (s *Store) stage(slot string, m Meta, fill func(fd int) (op.Digest, int64, error)) (Staged, error) {
 	if err := checkSlot(slot, 0); err != nil {
-		return out, err
+		return Staged{}, err
 	}
-	perm := m.Perm & 0o7777
-	if perm == 0 && !m.Exact {
-		perm = 0o666
-	}
-	fd, err := s.create(slot, perm&0o777)
+	fd, err := s.create(slot, m.perm()&0o777)
 	if err != nil {
-		return out, fail(err, "")
+		return Staged{}, fail(err, "")
 	}
+	return s.stageIn(fd, slot, m, fill)
+}
+
+// perm is the mode that a create asks for.
+func (m Meta) perm() uint32 {
+	if m.Perm&0o7777 == 0 && !m.Exact {
+		return 0o666
+	}
+	return m.Perm & 0o7777
+}
+
+// stageIn fills the empty file of a slot and begins its flush, which ends by closing fd.
+func (s *Store) stageIn(fd int, slot string, m Meta, fill func(fd int) (op.Digest, int64, error)) (out Staged, err error) {
 	defer func() {
 		if err != nil {
 			closeFD(fd)
@@ -69,7 +78,7 @@ func (s *Store) stage(slot string, m Meta, fill func(fd int) (op.Digest, int64, 
 			return out, err
 		}
 	}
-	if err = dress(fd, m, perm); err != nil {
+	if err = dress(fd, m, m.perm()); err != nil {
 		return out, err
 	}
 	i, _, err := lookAt(fd, "")

@@ -24,6 +24,7 @@ type Store struct {
 	copies   *copies // of a store of copies; else nil
 
 	flushes chan struct{} // holds one token for each flush under way
+	blanks  blanks
 
 	mu      sync.Mutex
 	fresh   map[string]Info   // guarded by mu; staged in this run, by no step that stands
@@ -31,7 +32,7 @@ type Store struct {
 }
 
 func newStore(fd int, in opener) *Store {
-	return &Store{fd: fd, in: in, flushes: make(chan struct{}, maxFlushes), fresh: map[string]Info{}, pending: map[string]*flush{}}
+	return &Store{fd: fd, in: in, flushes: make(chan struct{}, maxFlushes), blanks: blanks{names: map[string]bool{}}, fresh: map[string]Info{}, pending: map[string]*flush{}}
 }
 
 // OpenStore makes the folder if need be. It answers cross_device where renames between it
@@ -55,6 +56,7 @@ func OpenStore(dir string, root *Root) (*Store, error) {
 		}
 		return nil, fail(err, "")
 	}
+	s.blanks.on = true
 	return s, nil
 }
 
@@ -113,6 +115,7 @@ func (s *Store) Features() Features { return s.features }
 
 // Close lets the folder go.
 func (s *Store) Close() error {
+	s.dropBlanks()
 	closeFD(s.fd)
 	s.fd = none
 	return nil
@@ -172,9 +175,10 @@ func (s *Store) Open(slot string) (*os.File, error) {
 	return n.Open()
 }
 
-// Slots lists all that is there, ours and leftovers.
+// Slots lists all that is there, ours and leftovers, but no blanks.
 func (s *Store) Slots() ([]string, error) {
-	return (&Node{Path: ".", in: s.in, self: s.fd, Info: s.self}).names()
+	all, err := (&Node{Path: ".", in: s.in, self: s.fd, Info: s.self}).names()
+	return slices.DeleteFunc(all, s.blanks.isBlank), err
 }
 
 // Drop ends what a slot holds, for good; an empty slot is fine.
