@@ -16,10 +16,11 @@ import (
 // fileConfig is holdpoint.toml. A key that is not here is an error: a misspelt limit
 // would otherwise be no limit.
 type fileConfig struct {
-	Serve     serveFile                   `toml:"serve"`     // what the flags of serve say, which win
-	Store     string                      `toml:"store"`     // "" or "in-root"
-	Keep      string                      `toml:"keep"`      // life of undo credentials, "30d"
-	StoreMax  string                      `toml:"store_max"` // what all stores may hold, "10GiB"
+	Serve     serveFile                   `toml:"serve"`      // what the flags of serve say, which win
+	Store     string                      `toml:"store"`      // "" or "in-root"
+	Durable   string                      `toml:"durability"` // "" or "relaxed"
+	Keep      string                      `toml:"keep"`       // life of undo credentials, "30d"
+	StoreMax  string                      `toml:"store_max"`  // what all stores may hold, "10GiB"
 	Protected []string                    `toml:"protected"`
 	Deadlines map[string]string           `toml:"deadlines"`  // by tier: "60m", "0s" waits for ever
 	OnTimeout map[string]string           `toml:"on_timeout"` // by tier: reject, pause, auto_deny; auto where a tier is automatic
@@ -63,6 +64,10 @@ func (file fileConfig) merge(cfg flow.Config, path string) (flow.Config, error) 
 		return bad(`store must be "in-root" or absent`)
 	}
 	cfg.Store = file.Store
+	if file.Durable != "" && file.Durable != "relaxed" {
+		return bad(`durability must be "relaxed" or absent`)
+	}
+	cfg.Relaxed = file.Durable == "relaxed"
 	cfg.Protected = append(cfg.Protected, file.Protected...)
 	if file.Keep != "" {
 		d, err := bridge.Span(file.Keep)

@@ -13,6 +13,9 @@ const configTemplate = `# Holdpoint's configuration. A key that is not known is 
 #store_max = "10GiB"
 # Where displaced files are kept: "" beside the state or the root, "in-root" inside it.
 #store = ""
+# "relaxed" flushes no change: faster, undo is kept, and a power cut can take an acknowledged
+# change with both versions of the file. Said in status as long as it holds.
+#durability = ""
 
 # Further protected patterns, in the syntax of .gitignore. They only add.
 #protected = ["deploy/**"]

@@ -58,8 +58,11 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 		return nil, err
 	}
 	o := &opened{broad: s.broad, layers: configLayers(s.config, s.env), home: s.env("HOME"), auditAt: filepath.Join(s.state, "audit"), done: make(chan struct{})}
-	if o.journal, err = journal.Open(s.state, journal.Options{CreatedOK: true}); err != nil {
+	if o.journal, err = journal.Open(s.state, journal.Options{CreatedOK: true, Relaxed: cfg.Relaxed}); err != nil {
 		return nil, err
+	}
+	if cfg.Relaxed {
+		s.warn(flow.RelaxedText)
 	}
 	for _, note := range o.journal.Notes() {
 		s.warn(note)

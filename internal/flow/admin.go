@@ -200,6 +200,9 @@ func (w *Workspace) weaker() []op.Warning {
 	return nil
 }
 
+// RelaxedText says what the operator gave up.
+const RelaxedText = "changes are not flushed to the disk: a power cut or a crash of the system can take an acknowledged change, the old version of the file and the new one; the operator chose durability = \"relaxed\""
+
 // Status tells what a caller may know.
 func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	s := Status{Version: e.cfg.Version, ReviewAuth: e.cfg.ReviewAuth, Roots: []RootView{}, Warnings: []op.Warning{}}
@@ -233,6 +236,9 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	}
 	if e.cfg.ReviewAuth == "token" {
 		s.Warnings = append(s.Warnings, op.Warning{Code: "review_auth_token", Message: "programs of the same user can approve: an operator token lies on disk"})
+	}
+	if e.cfg.Relaxed {
+		s.Warnings = append(s.Warnings, op.Warning{Code: "relaxed_durability", Message: RelaxedText})
 	}
 	if e.cfg.AsRoot {
 		s.Warnings = append(s.Warnings, op.Warning{Code: "running_as_root", Message: "the daemon runs as root: files keep their owners, but no file mode stops it"})

@@ -37,6 +37,7 @@ type Config struct {
 	AsRoot     bool                // said in status
 	Socket     string              // where the daemon is asked; no root may hold it
 	Store      string              // "" or "in-root"
+	Relaxed    bool                // changes are not flushed; the journal was opened so
 	Getenv     func(string) string // the daemon's environment; empty when nil
 	AllowYolo  bool                // the operator's leave, given at start-up
 	Process    ProcessConfig

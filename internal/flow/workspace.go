@@ -135,6 +135,14 @@ func (e *Engine) admit(w *Workspace, spec RootSpec) error {
 // on the root's mount, else in a folder of its own beside the root; where neither is, the
 // state directory holds copies. Inside the root only when the operator says so.
 func (e *Engine) place(w *Workspace) error {
+	if err := e.placed(w); err != nil || !e.cfg.Relaxed {
+		return err
+	}
+	w.Store.Relax()
+	return nil
+}
+
+func (e *Engine) placed(w *Workspace) error {
 	dir := w.Root.Dir()
 	places := []struct{ at, dir string }{
 		{"state", filepath.Join(e.jrn.Dir(), "store", w.Key)},

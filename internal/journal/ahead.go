@@ -34,6 +34,7 @@ type ahead struct {
 	// Guarded by the writer's queueing.
 	at        int64  // where the next record goes
 	epoch     uint64 // of the records since the file was last begun anew
+	full      bool   // a flush of the database's log is needed to begin anew
 	unwritten int    // records whose transactions are not written yet
 	last      int64  // version of the newest that is
 
@@ -86,14 +87,16 @@ func (w *writer) intentAhead(o Operation, terms []any, do func(*tx) error) (mark
 	}
 	w.queueing.Lock()
 	defer w.queueing.Unlock()
-	if w.shut || w.broken.Load() != nil || w.solid > 0 || w.durable.Load() < w.barrier {
+	if w.shut || w.broken.Load() != nil || w.solid > 0 || w.durable.Load() < w.barrier && !w.j.relaxed {
 		return 0
 	}
 	size := int64(headerLen + len(body) + digestLen)
 	if a.at+size > aheadSize {
 		if a.unwritten > 0 || w.durable.Load() < a.last {
+			a.full = true
 			return 0 // the flush that this causes makes room
 		}
+		a.full = false
 		a.at, a.epoch = 0, a.epoch+1
 	}
 	if _, err := a.file.WriteAt(w.j.frame(a.epoch, body), a.at); err != nil {
@@ -107,6 +110,13 @@ func (w *writer) intentAhead(o Operation, terms []any, do func(*tx) error) (mark
 	mark = a.count.Add(1)
 	w.enqueue(&job{ctx: context.Background(), do: do, post: true, apart: true, record: mark})
 	return mark
+}
+
+// aheadFull reports whether a flush would make room.
+func (w *writer) aheadFull() bool {
+	w.queueing.Lock()
+	defer w.queueing.Unlock()
+	return w.ahead.full
 }
 
 // ended forgets an operation, and reports whether its intent has a record here.

@@ -30,6 +30,7 @@ import (
 type Options struct {
 	Now       func() time.Time // may be nil: time.Now
 	Rand      io.Reader        // may be nil: crypto/rand
+	Relaxed   bool             // Begin is LAZY: a power cut may take an edit that was acknowledged, and its undo
 	CreatedOK bool             // a directory without a state may become one; else that is op.NotFound
 }
 
@@ -44,6 +45,8 @@ type Journal struct {
 	seal  *blake3.Hasher // keyed for row digests; cloned for each use
 	now   func() time.Time
 	notes []string
+
+	relaxed bool // see Options
 
 	randMu sync.Mutex // guards rand
 	rand   io.Reader
@@ -73,7 +76,7 @@ func Open(dir string, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, files: f, now: o.Now, rand: o.Rand}
+	j := &Journal{dir: dir, files: f, now: o.Now, rand: o.Rand, relaxed: o.Relaxed}
 	if err := j.open(o.CreatedOK); err != nil {
 		j.Close()
 		return nil, err

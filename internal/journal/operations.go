@@ -128,7 +128,7 @@ func operationOf(r row) (Operation, int64, error) {
 	return o, diff, nil
 }
 
-// Begin records an intent. DURABLE: when it returns nil the record is on disk, and only
+// Begin records an intent. DURABLE, unless Options relax it: when it returns nil the record is on disk, and only
 // then may the effect begin. A known request id is op.RequestIDReused, whatever its call
 // was; the receipt has the answer. With Undoes set it also claims that operation:
 // op.UndoConsumed when another has, op.UndoUnknown when there is nothing to take back,
@@ -147,10 +147,14 @@ func (j *Journal) Begin(ctx context.Context, o Operation) error {
 	o.State, o.UndoneBy, o.Why, o.Late, o.Reply, o.Dropped = Intent, "", "", nil, nil, false
 	terms, state := o.terms(), o.state() // outside of the turn
 	do := func(t *tx) error { return t.begin(o, terms, state) }
-	if mark := j.w.intentAhead(o, terms, do); mark > 0 {
+	mark := j.w.intentAhead(o, terms, do)
+	switch {
+	case mark > 0 && j.relaxed:
+		return nil // a start finds the record, should the process end before the transaction
+	case mark > 0:
 		return j.w.syncAhead(mark)
 	}
-	return j.write(ctx, durable, do)
+	return j.write(ctx, !j.relaxed || j.w.aheadFull(), do)
 }
 
 // begin adds all that belongs to an intent.

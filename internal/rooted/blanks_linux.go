@@ -96,7 +96,7 @@ func (s *Store) fillBlanks(slots []string) {
 		}
 	}
 	for i, slot := range slots {
-		ok := fds[i] >= 0 && syncFD(fds[i]) == nil
+		ok := fds[i] >= 0 && s.sync(fds[i]) == nil
 		b.mu.Lock()
 		if ok {
 			b.ready = append(b.ready, blank{slot, fds[i]})

@@ -84,6 +84,7 @@ func (s *Store) Copies() bool                                     { return false
 func (s *Store) Enter() (func(), error)                           { return func() {}, unsupported() }
 func (s *Store) Staging() *Store                                  { return s }
 func (s *Store) Reclaim(context.Context, func(string) bool) error { return unsupported() }
+func (s *Store) Relax()                                           {}
 func (s *Store) Features() Features                               { return Features{} }
 func (s *Store) Close() error                                     { return unsupported() }
 func (s *Store) Node(string) (*Node, error)                       { return nil, unsupported() }

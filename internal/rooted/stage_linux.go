@@ -88,7 +88,7 @@ func (s *Store) stageIn(fd int, slot string, m Meta, fill func(fd int) (op.Diges
 	s.markFresh(slot, i)
 	s.staging(slot, s.begin(func() error {
 		defer closeFD(fd)
-		return syncFD(fd)
+		return s.sync(fd)
 	}))
 	return Staged{Slot: slot, Inode: i.Ino, State: op.State{Kind: op.File, Hash: hash, Size: size, Mode: i.ModeString()}}, nil
 }
@@ -120,7 +120,7 @@ func (s *Store) StageLink(slot, target string) (Staged, error) {
 	}
 	i, _, err := lookAt(s.fd, slot)
 	if err == nil {
-		err = syncFD(s.fd) // a link cannot be synced by itself
+		err = s.sync(s.fd) // a link cannot be synced by itself
 	}
 	if err != nil {
 		_ = s.Drop(slot)

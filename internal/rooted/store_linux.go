@@ -23,6 +23,7 @@ type Store struct {
 	features Features
 	copies   *copies // of a store of copies; else nil
 
+	relaxed bool          // see Relax
 	flushes chan struct{} // holds one token for each flush under way
 	blanks  blanks
 
@@ -108,6 +109,19 @@ func (s *Store) private() error {
 		return op.Fail(op.StateUnsafe, "the store must belong to the daemon's user and be closed to others").Do("chown it to that user and chmod it to 0700")
 	}
 	return nil
+}
+
+// Relax ends the flushes of changes from now on: what the operating system has not written
+// back by itself a power cut takes, the old bytes of a file and the new ones alike. Where
+// the store holds copies they are flushed as ever. Call it before the store is used.
+func (s *Store) Relax() { s.relaxed = s.copies == nil }
+
+// sync makes a file or directory durable.
+func (s *Store) sync(fd int) error {
+	if s.relaxed {
+		return nil
+	}
+	return syncFD(fd)
 }
 
 // Features tells what was probed when the store was opened.
