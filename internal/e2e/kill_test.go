@@ -263,6 +263,10 @@ func (k *kills) counts() (made, strace map[string]int) {
 	return made, strace
 }
 
+// blanks is how many empty files the store makes ready when a call has ended, each with a
+// flush of its own, for as long as the daemon lives.
+const blanks = 8
+
 // compare names what two counts differ in. All that is not the database's log is the same
 // from one request to the next; the log gets its pages in pairs of writes, and when it is
 // full it is flushed and brought into the database, which is one more flush of each.
@@ -279,6 +283,9 @@ func compare(made, strace map[string]int) string {
 		}
 		if kind == "pwrite64" {
 			one, two = one-made[walWrites], two-strace[walWrites]
+		}
+		if kind == "fsync" && max(one-two, two-one) <= blanks {
+			continue
 		}
 		if one != two {
 			out = append(out, fmt.Sprintf("%s %d and %d", kind, one, two))
