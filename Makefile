@@ -183,3 +183,9 @@ test-reproducible: bin/nfpm ## build twice, from two places and with two build c
 
 test-service: build ## boot a systemd in namespaces with the unit: confine, rehearse, reload, upgrade, watchdog (root; Debian: systemd)
 	packaging/test-service.sh
+
+FILES ?= 100000
+DC_SERVER := $(TORTURE_PEERS)/node_modules/@wonderwhy-er/desktop-commander/dist/index.js
+
+bench: build $(FS_SERVER) $(TORTURE_PEERS)/.installed ## the whole table of speed beside the other programs, and the plots of growth (30 minutes; FILES of the large tree; Debian: ripgrep b3sum git trash-cli)
+	$(GO) run ./bench/full -holdpoint $(BIN) -fs $(FS_SERVER) -dc $(DC_SERVER) -files $(FILES)

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"holdpoint/bench/drive"
 )
 
 const (
@@ -42,38 +44,38 @@ func run(binary, fsServer, out string) error {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err
 	}
-	b := &bench{root: root, work: work, times: map[string]map[string]samples{}}
-	fmt.Printf("%s/%s, %d cpus, %s, load %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), load())
+	b := &bench{root: root, work: work, times: map[string]map[string]drive.Samples{}}
+	fmt.Printf("%s/%s, %d cpus, %s, load %s\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), drive.Load())
 
 	// The first start makes the state and hashes the reviewer's passphrase, which is meant
 	// to be slow; what users wait for is every later one.
-	first, err := startDaemon(binary, root, filepath.Join(work, "state"))
+	first, err := drive.StartDaemon(binary, root, filepath.Join(work, "state"))
 	if err != nil {
 		return err
 	}
-	first.stop()
+	first.Stop()
 	start := time.Now()
-	d, err := startDaemon(binary, root, filepath.Join(work, "state"))
+	d, err := drive.StartDaemon(binary, root, filepath.Join(work, "state"))
 	if err != nil {
 		return err
 	}
-	defer d.stop()
+	defer d.Stop()
 	b.note("start", "holdpoint", time.Since(start))
-	idle := d.rss()
-	peers := []peer{rawPeer{}, d}
-	if m, err := startStdio("holdpoint-mcp", compatTools, binary, "mcp", "--state", d.state, "--root", root, "--compat"); err == nil {
-		defer m.stop()
+	idle := d.RSS()
+	peers := []drive.Peer{drive.Raw{}, d}
+	if m, err := drive.StartStdio("holdpoint-mcp", drive.CompatTools, binary, "mcp", "--state", d.State, "--root", root, "--compat"); err == nil {
+		defer m.Stop()
 		peers = append(peers, m)
 	} else {
 		fmt.Println("holdpoint mcp: not measured:", err)
 	}
 	if fsServer != "" {
 		start = time.Now()
-		m, err := startStdio("fs", fsTools, "node", fsServer, root)
+		m, err := drive.StartStdio("fs", drive.FSTools, "node", fsServer, root)
 		if err != nil {
 			return err
 		}
-		defer m.stop()
+		defer m.Stop()
 		b.note("start", "fs", time.Since(start))
 		peers = append(peers, m)
 	}
@@ -81,40 +83,30 @@ func run(binary, fsServer, out string) error {
 		return err
 	}
 	b.print(peers)
-	fmt.Printf("\nmemory of the daemon: %.1f MiB idle, %.1f MiB after this load\n", idle, d.rss())
+	fmt.Printf("\nmemory of the daemon: %.1f MiB idle, %.1f MiB after this load\n", idle, d.RSS())
 	return b.save(out)
 }
 
-// peer is one way to view, edit and look at a file. unsupported is told by errUnsupported.
-type peer interface {
-	name() string
-	view(path string) (bytes int, err error)
-	edit(path, old, new string) error
-	look(path string) error
-}
-
-var errUnsupported = fmt.Errorf("no such call here")
-
 type bench struct {
 	root, work string
-	times      map[string]map[string]samples // row, peer
+	times      map[string]map[string]drive.Samples // row, peer
 }
 
 func (b *bench) note(row, peer string, d time.Duration) {
 	if b.times[row] == nil {
-		b.times[row] = map[string]samples{}
+		b.times[row] = map[string]drive.Samples{}
 	}
 	b.times[row][peer] = append(b.times[row][peer], float64(d.Nanoseconds())/1e3)
 }
 
 // all interleaves: each round does a little of every row with every peer, so that a busy
 // moment of the machine falls on all alike.
-func (b *bench) all(peers []peer) error {
+func (b *bench) all(peers []drive.Peer) error {
 	revs := map[string]int{}
 	for r := range rounds {
 		for _, p := range peers {
 			if err := b.round(p, revs, r); err != nil {
-				return fmt.Errorf("%s: %w", p.name(), err)
+				return fmt.Errorf("%s: %w", p.Name(), err)
 			}
 		}
 		b.disk()
@@ -122,12 +114,12 @@ func (b *bench) all(peers []peer) error {
 	return nil
 }
 
-func (b *bench) round(p peer, revs map[string]int, r int) error {
+func (b *bench) round(p drive.Peer, revs map[string]int, r int) error {
 	for _, size := range []int{4 << 10, 200 << 10} {
 		path := b.file(fmt.Sprintf("view-%d.txt", size), size, 0)
 		for range views {
 			t := time.Now()
-			n, err := p.view(path)
+			n, err := p.View(path)
 			if err != nil {
 				return err
 			}
@@ -135,45 +127,45 @@ func (b *bench) round(p peer, revs map[string]int, r int) error {
 				return fmt.Errorf("short view: %d of %d bytes", n, size)
 			}
 			if r > 0 { // the first round warms up
-				b.note(fmt.Sprintf("view %d KiB", size>>10), p.name(), time.Since(t))
+				b.note(fmt.Sprintf("view %d KiB", size>>10), p.Name(), time.Since(t))
 			}
 		}
 	}
 	for range views {
 		t := time.Now()
-		err := p.look(b.file("view-4096.txt", 4<<10, 0))
-		if err == errUnsupported {
+		err := p.Look(b.file("view-4096.txt", 4<<10, 0))
+		if err == drive.ErrUnsupported {
 			break
 		}
 		if err != nil {
 			return err
 		}
 		if r > 0 {
-			b.note("facts of 1 file", p.name(), time.Since(t))
+			b.note("facts of 1 file", p.Name(), time.Since(t))
 		}
 	}
-	if d, ok := p.(*daemon); ok {
+	if d, ok := p.(*drive.Daemon); ok {
 		for range views {
 			t := time.Now()
-			if err := d.nothing(); err != nil {
+			if err := d.Nothing(); err != nil {
 				return err
 			}
 			if r > 0 {
-				b.note("empty request", p.name(), time.Since(t))
+				b.note("empty request", p.Name(), time.Since(t))
 			}
 		}
 	}
 	for _, size := range []int{4 << 10, 40 << 10} {
-		key := fmt.Sprintf("%s-edit-%d.txt", p.name(), size)
+		key := fmt.Sprintf("%s-edit-%d.txt", p.Name(), size)
 		path := b.file(key, size, revs[key])
 		for range edits {
 			t := time.Now()
-			if err := p.edit(path, rev(revs[key]), rev(revs[key]+1)); err != nil {
+			if err := p.Edit(path, rev(revs[key]), rev(revs[key]+1)); err != nil {
 				return err
 			}
 			revs[key]++
 			if r > 0 {
-				b.note(fmt.Sprintf("edit %d KiB", size>>10), p.name(), time.Since(t))
+				b.note(fmt.Sprintf("edit %d KiB", size>>10), p.Name(), time.Since(t))
 			}
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Contains(got, []byte(rev(revs[key]))) {
@@ -225,7 +217,7 @@ func (b *bench) save(out string) error {
 	defer f.Close()
 	for row, peers := range b.times {
 		for p, s := range peers {
-			line, err := json.Marshal(map[string]any{"row": row, "peer": p, "n": len(s), "p50_us": s.at(0.5), "p99_us": s.at(0.99), "min_us": s.at(0), "time": time.Now().UTC(), "load": load()})
+			line, err := json.Marshal(map[string]any{"row": row, "peer": p, "n": len(s), "p50_us": s.At(0.5), "p99_us": s.At(0.99), "min_us": s.At(0), "time": time.Now().UTC(), "load": drive.Load()})
 			if err != nil {
 				return err
 			}

@@ -2,22 +2,9 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"sort"
-	"strings"
+
+	"holdpoint/bench/drive"
 )
-
-// samples are microseconds.
-type samples []float64
-
-func (s samples) at(q float64) float64 {
-	if len(s) == 0 {
-		return 0
-	}
-	v := append(samples(nil), s...)
-	sort.Float64s(v)
-	return v[min(len(v)-1, int(q*float64(len(v))))]
-}
 
 // goals are the ratios of the medians to aim at: row, ours, against whom, at most.
 var goals = []struct {
@@ -37,11 +24,11 @@ var goals = []struct {
 	{"start", "holdpoint", "fs", 0.1},
 }
 
-func (b *bench) print(peers []peer) {
+func (b *bench) print(peers []drive.Peer) {
 	rows := []string{"start", "empty request", "view 4 KiB", "view 200 KiB", "facts of 1 file", "edit 4 KiB", "edit 40 KiB", "fsync of 200 bytes"}
 	names := []string{"disk"}
 	for _, p := range peers {
-		names = append(names, p.name())
+		names = append(names, p.Name())
 	}
 	fmt.Printf("\n%-20s", "p50 (min, p99)")
 	for _, n := range names {
@@ -56,7 +43,7 @@ func (b *bench) print(peers []peer) {
 				fmt.Printf("%-30s", "-")
 				continue
 			}
-			fmt.Printf("%-30s", fmt.Sprintf("%s (%s, %s)", us(s.at(0.5)), us(s.at(0)), us(s.at(0.99))))
+			fmt.Printf("%-30s", fmt.Sprintf("%s (%s, %s)", drive.US(s.At(0.5)), drive.US(s.At(0)), drive.US(s.At(0.99))))
 		}
 		fmt.Println()
 	}
@@ -66,7 +53,7 @@ func (b *bench) print(peers []peer) {
 		if len(ours) == 0 || len(theirs) == 0 {
 			continue
 		}
-		ratio := ours.at(0.5) / theirs.at(0.5)
+		ratio := ours.At(0.5) / theirs.At(0.5)
 		met := "met"
 		if ratio > g.most {
 			met = "not met"
@@ -75,24 +62,6 @@ func (b *bench) print(peers []peer) {
 	}
 	edit, raw := b.times["edit 4 KiB"]["holdpoint"], b.times["edit 4 KiB"]["raw"]
 	if len(edit) > 0 && len(raw) > 0 {
-		fmt.Printf("  what undo, decision, record and transport add to a durable replace: %s\n", us(edit.at(0.5)-raw.at(0.5)))
+		fmt.Printf("  what undo, decision, record and transport add to a durable replace: %s\n", drive.US(edit.At(0.5)-raw.At(0.5)))
 	}
-}
-
-func us(v float64) string {
-	switch {
-	case v >= 1e6:
-		return fmt.Sprintf("%.2fs", v/1e6)
-	case v >= 1e3:
-		return fmt.Sprintf("%.2fms", v/1e3)
-	}
-	return fmt.Sprintf("%.0fus", v)
-}
-
-func load() string {
-	b, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "?"
-	}
-	return strings.Fields(string(b))[0]
 }

@@ -83,6 +83,7 @@ var configWords = map[string]string{
 	"store":                                "where displaced files are kept: beside the state or the root, or \"in-root\"",
 	"keep":                                 "life of undo credentials",
 	"store_max":                            "what all stores together may hold; a change that does not fit is refused",
+	"durability":                           "\"relaxed\" flushes no change: faster, and a power cut can take an acknowledged change with both versions of the file",
 	"protected":                            "further protected patterns, in the syntax of .gitignore; they only add",
 	"deadlines.TIER":                       "how long a card of the tier T0 to T4 waits, 60m where absent; 0s is for ever",
 	"on_timeout.TIER":                      "what happens then: reject, pause or auto_deny; time never approves",
