@@ -80,7 +80,7 @@ bench-quick: build $(FS_SERVER) ## six rows beside the reference file server and
 
 READS ?= /var/tmp/holdpoint-reads
 
-bench-reads: ## search, trees and hashing beside rg, fd, find and b3sum, as ratios (1.3 GiB in READS, kept; Debian: ripgrep fd-find b3sum)
+bench-reads: ## search, trees, hashing and git status beside rg, fd, find, b3sum and git, as ratios (1.8 GiB in READS, kept; Debian: ripgrep fd-find b3sum)
 	mkdir -p "$(READS)"
 	$(GO) run ./bench/reads -dir "$(READS)"
 

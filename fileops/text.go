@@ -161,6 +161,9 @@ func eightBit(b []byte) string {
 	case latin:
 		return encLatin1
 	}
+	if name := eastAsianName(b); name != "" {
+		return name
+	}
 	return encEight
 }
 

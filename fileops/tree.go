@@ -17,10 +17,16 @@ import (
 type Entry struct {
 	Path op.Path    `json:"path"`
 	Type op.Kind    `json:"type"`
-	Size int64      `json:"size"`
+	Size Bytes      `json:"size,omitzero"`
 	Mode string     `json:"mode,omitempty"`
 	Time *time.Time `json:"time,omitempty"`
 }
+
+// Bytes is a size; one below zero was not looked for, and is left out.
+type Bytes int64
+
+// IsZero tells that there is nothing to write.
+func (b Bytes) IsZero() bool { return b < 0 }
 
 // Totals sums up all that a listing covers, not only the page.
 type Totals struct {
@@ -40,6 +46,7 @@ type listing struct {
 	size    int
 	count   bool // all of them, though only a page is shown
 	stats   bool
+	only    bool  // names, without a look at each
 	names   int64 // to look at, at most
 	limit   time.Duration
 }
@@ -51,7 +58,7 @@ func list(ctx context.Context, s Scene, a *op.ListArgs) (map[string]any, error) 
 }
 
 func tree(ctx context.Context, s Scene, a *op.TreeArgs) (map[string]any, error) {
-	l := listing{glob: a.Pattern, include: a.Include, exclude: a.Exclude, page: a.Page, size: int(op.Or(a.PageSize, 1000)), count: a.Stats, stats: a.Stats,
+	l := listing{glob: a.Pattern, include: a.Include, exclude: a.Exclude, page: a.Page, size: int(op.Or(a.PageSize, 1000)), count: a.Stats, stats: a.Stats, only: a.NamesOnly && !a.Stats,
 		names: op.Or(a.MaxFiles, defaultFiles), limit: time.Duration(op.Or(a.TimeoutMS, defaultTime)) * time.Millisecond}
 	l.treeOptions = treeOptions{Hidden: a.ShowHidden, Ignored: a.IncludeIgnored, Depth: op.Or(a.Depth, 0)}
 	return l.answer(ctx, s)
@@ -103,7 +110,7 @@ func (l *listing) answer(ctx context.Context, s Scene) (map[string]any, error) {
 	defer below.Close()
 	timed, cancel := context.WithTimeout(ctx, l.limit)
 	defer cancel()
-	p := pageOf{listing: l, below: below, cursor: cursor, pick: pick}
+	p := pageOf{listing: l, below: below, cursor: cursor, pick: pick, entries: make([]Entry, 0, l.size), dirs: make([]string, 0, l.size)}
 	err = traverse(timed, below, l.treeOptions, p.take)
 	switch {
 	case ctx.Err() != nil:
@@ -193,7 +200,7 @@ func (p *pageOf) take(dir string, f rooted.Found) error {
 	switch {
 	case p.count && p.cursor != "" && comparePaths(rel, p.cursor) <= 0:
 	case len(p.entries) < p.size:
-		p.entries, p.dirs = append(p.entries, Entry{Path: p.below.Path.Join(rel), Type: f.Kind}), append(p.dirs, dir)
+		p.entries, p.dirs = append(p.entries, Entry{Path: p.below.Path.Join(rel), Type: f.Kind, Size: -1}), append(p.dirs, dir)
 	default:
 		if p.more = true; !p.count {
 			return errEnough
@@ -237,7 +244,9 @@ func (p *pageOf) shut() {
 // look adds what only a look at the things themselves tells, for the page alone, with all
 // cores. What went away since is left out.
 func (p *pageOf) look(ctx context.Context) error {
-	p.shut()
+	if p.shut(); p.only {
+		return nil
+	}
 	var wg sync.WaitGroup
 	part := max(256, (len(p.entries)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	for begin := 0; begin < len(p.entries); begin += part {
@@ -274,7 +283,7 @@ func (p *pageOf) lookAt(ctx context.Context, begin, end int) {
 		if err != nil {
 			continue
 		}
-		e.Type, e.Size = info.Kind, info.Size
+		e.Type, e.Size = info.Kind, Bytes(info.Size)
 		if p.stats {
 			when := info.Mtime.UTC()
 			e.Mode, e.Time = info.ModeString(), &when

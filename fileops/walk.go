@@ -27,10 +27,11 @@ type treeOptions struct {
 	Base    string                          // path of the directory from the root, "" for the root
 }
 
-// ahead bounds how many names are read before they are asked for.
+// ahead bounds how many names are read before they are asked for. Of a page those beyond
+// its end were read in vain, and a thousand are enough to keep the cores busy.
 func (o *treeOptions) ahead() int {
 	if o.Few > 0 {
-		return o.Few
+		return min(o.Few, 1<<10)
 	}
 	return 32 << 10
 }

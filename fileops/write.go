@@ -3,6 +3,7 @@ package fileops
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"holdpoint/op"
@@ -42,7 +43,7 @@ func WriteWarnings(old, new []byte) []op.Warning {
 
 // family makes one of the encodings that detection cannot keep apart for sure.
 func family(enc string) string {
-	if enc == encLatin1 {
+	if enc == encLatin1 || slices.ContainsFunc(eastAsian, func(e eastern) bool { return e.name == enc }) {
 		return encEight
 	}
 	return enc

@@ -53,6 +53,7 @@ type TreeArgs struct {
 	ShowHidden     bool     `json:"show_hidden" doc:"also names that begin with a dot"`
 	IncludeIgnored bool     `json:"include_ignored" doc:"also what git ignores"`
 	Stats          bool     `json:"stats" doc:"add mode and time to each entry, and totals of all of them"`
+	NamesOnly      bool     `json:"names_only" doc:"no sizes"`
 	MaxFiles       *int64   `json:"max_files" min:"1" max:"5000000" doc:"names to look at; 1,000,000 when absent"`
 	TimeoutMS      *int64   `json:"timeout_ms" min:"1" max:"60000" doc:"time to take; 10,000 when absent"`
 	Page           string   `json:"page" doc:"next of the page before"`

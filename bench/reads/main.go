@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -36,7 +37,19 @@ func main() {
 	big := flag.Int64("big", 1<<30, "bytes of the large file")
 	rounds := flag.Int("rounds", 5, "times each row is run")
 	only := flag.String("only", "", "only rows whose name holds this")
+	profile := flag.String("profile", "", "write a profile of the processors' time to this file")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(f)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "reads:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	if err := run(*dir, *files, *big, *rounds, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "reads:", err)
 		os.Exit(1)
@@ -55,6 +68,11 @@ func run(dir string, files int, big int64, rounds int, only string) error {
 	if err != nil {
 		return err
 	}
+	git, err := gitRows(dir)
+	if err != nil {
+		return err
+	}
+	rows = append(rows, git...)
 	fmt.Printf("%d cores, %d files; best of %d, ours and theirs in turn\n\n", runtime.NumCPU(), files, rounds)
 	fmt.Printf("%-40s %9s %9s %6s %9s %9s %6s %5s  %s\n", "work", "ours ms", "theirs ms", "ratio", "cpu ms", "theirs", "ratio", "goal", "ours found; theirs is")
 	for _, r := range rows {

@@ -362,7 +362,11 @@ func (e *Engine) answer(ctx context.Context, c *call, scene fileops.Scene) (map[
 	if o, ok := e.gitOptions(c, scene); ok {
 		return gitread.Read(ctx, o, scene.Args)
 	}
-	return fileops.Read(ctx, scene)
+	facts, err := fileops.Read(ctx, scene)
+	if err == nil && c.req.Op == op.FileInfo {
+		err = e.withGit(ctx, c, scene, facts)
+	}
+	return facts, err
 }
 
 // parts tells a batch's items apart in its identity: the same paths under other

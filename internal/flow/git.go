@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"context"
+
 	"holdpoint/fileops"
 	"holdpoint/internal/gitread"
 	"holdpoint/internal/rooted"
@@ -15,6 +17,10 @@ func (e *Engine) gitOptions(c *call, s fileops.Scene) (gitread.Options, bool) {
 	if !gitread.Knows(s.Args) {
 		return gitread.Options{}, false
 	}
+	return e.gitReach(c, s), true
+}
+
+func (e *Engine) gitReach(c *call, s fileops.Scene) gitread.Options {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	var others []*rooted.Root
@@ -27,7 +33,27 @@ func (e *Engine) gitOptions(c *call, s fileops.Scene) (gitread.Options, bool) {
 	if len(s.Targets) > 0 {
 		at = s.Targets[0].Path
 	}
-	return gitread.Options{Root: c.ws.Root, Path: at, Others: others, Globals: c.ws.excludes, Rules: gitRules{}}, true
+	return gitread.Options{Root: c.ws.Root, Path: at, Others: others, Globals: c.ws.excludes, Rules: gitRules{}}
+}
+
+// withGit adds to the facts of a file how it stands with git. What cannot be told is called
+// unknown, with the reason; it keeps nothing else from being told.
+func (e *Engine) withGit(ctx context.Context, c *call, s fileops.Scene, facts map[string]any) error {
+	t := s.Targets[0]
+	if t.Kind != op.File && t.Kind != op.Symlink {
+		return nil
+	}
+	state, err := gitread.FileState(ctx, e.gitReach(c, s), t.Path)
+	switch {
+	case ctx.Err() != nil:
+		return op.Fail(op.Cancelled, "cancelled").At(t.Path).Because(ctx.Err())
+	case err != nil:
+		state = map[string]any{"state": "unknown", "code": op.AsError(err).Code, "why": op.AsError(err).Message}
+	}
+	if state != nil {
+		facts["git"] = state
+	}
+	return nil
 }
 
 // gitRules shows a protected.Scope to gitread.

@@ -90,6 +90,9 @@ func (r *repo) where(ctx context.Context) (map[string]any, error) {
 	if at != plumbing.ZeroHash {
 		out["head"] = at.String()
 	}
+	if err := r.upstream(ctx, out, branch, at); err != nil {
+		return nil, err
+	}
 	for _, s := range []struct{ file, word string }{{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"},
 		{"CHERRY_PICK_HEAD", "cherry_pick"}, {"REVERT_HEAD", "revert"}, {"BISECT_LOG", "bisect"}} {
 		if r.git.join(s.file).kind(ctx) != op.Absent {

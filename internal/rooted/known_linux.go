@@ -133,7 +133,7 @@ func (n *Node) Digest(ctx context.Context) (op.Digest, int64, error) {
 // of at most small bytes study sees all of them, of a larger one the first; it may be nil.
 func (n *Node) Known(ctx context.Context, small int64, study func(head []byte, whole bool) any) (Known, error) {
 	if n.known == nil || !n.known.sound || n.Info.Kind != op.File {
-		return n.learn(ctx, small, study, nil)
+		return n.learn(ctx, small, study)
 	}
 	before, err := imprintOf(n.self)
 	if err != nil {
@@ -143,7 +143,7 @@ func (n *Node) Known(ctx context.Context, small int64, study func(head []byte, w
 		return k, nil
 	}
 	if time.Since(time.Unix(0, before.ctime)) < racy { // also of a clock that was set back
-		return n.learn(ctx, small, study, nil)
+		return n.learn(ctx, small, study)
 	}
 	fd, err := reopen(n.self, unix.O_RDONLY)
 	if err != nil {
@@ -151,44 +151,51 @@ func (n *Node) Known(ctx context.Context, small int64, study func(head []byte, w
 	}
 	defer closeFD(fd)
 	if lease(fd) != nil { // somebody writes, or leases are not for this user
-		return n.learn(ctx, small, study, nil)
+		return n.learn(ctx, small, study)
 	}
 	l := &watchedLease{fd: fd}
-	k, err := n.learn(ctx, small, study, l)
+	k, err := studied(ctx, fd, before.size, small, study, l)
 	after, gone := imprintOf(fd)
-	if l.stands() {
+	held := l.stands()
+	if held {
 		unlease(fd)
-		if err == nil && gone == nil && after == before {
-			n.known.set(before, k)
-		}
 	}
-	return k, err
+	switch {
+	case err != nil:
+		return Known{}, fail(err, n.Path)
+	case gone != nil || after != before: // it changed under the reading
+		return n.learn(ctx, small, study)
+	case held:
+		n.known.set(before, k)
+	}
+	return k, nil
 }
 
 // headBytes is how much of a large file is studied.
 const headBytes = 64 << 10
 
-// learn reads the file. l, which may be nil, is asked between pieces.
-func (n *Node) learn(ctx context.Context, small int64, study func(head []byte, whole bool) any, l *watchedLease) (k Known, err error) {
+// learn reads the file until it did not change meanwhile, and remembers nothing.
+func (n *Node) learn(ctx context.Context, small int64, study func(head []byte, whole bool) any) (k Known, err error) {
 	err = n.stably(func(fd int, now Info) error {
-		k = Known{}
-		var head []byte
-		if whole := now.Size <= small; whole {
-			if head, err = readAt(fd, 0, int(now.Size)); err != nil {
-				return err
-			}
-			k.Digest, k.Size = HashBytes(head), int64(len(head))
-			if study != nil {
-				k.Note = study(head, true)
-			}
-			return nil
-		}
-		if k.Digest, k.Size, err = hashing(ctx, fd, now.Size, l); err == nil && study != nil {
-			if head, err = readAt(fd, 0, headBytes); err == nil {
-				k.Note = study(head, false)
-			}
-		}
+		k, err = studied(ctx, fd, now.Size, small, study, nil)
 		return err
 	})
+	return k, err
+}
+
+// studied reads a file once. l, which may be nil, is looked after between the pieces.
+func studied(ctx context.Context, fd int, size, small int64, study func(head []byte, whole bool) any, l *watchedLease) (k Known, err error) {
+	var head []byte
+	whole := size <= small
+	if whole {
+		if head, err = readAt(fd, 0, int(size)); err == nil {
+			k.Digest, k.Size = HashBytes(head), int64(len(head))
+		}
+	} else if k.Digest, k.Size, err = hashing(ctx, fd, size, l); err == nil && study != nil {
+		head, err = readAt(fd, 0, headBytes)
+	}
+	if err == nil && study != nil {
+		k.Note = study(head, whole)
+	}
 	return k, err
 }
