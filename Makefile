@@ -84,6 +84,9 @@ bench-reads: ## search, trees, hashing and git status beside rg, fd, find, b3sum
 	mkdir -p "$(READS)"
 	$(GO) run ./bench/reads -dir "$(READS)"
 
+reads-reference: ## list, tree and search equal git ls-files, find, fd and rg, path for path, on the 200,000 files of bench-reads and four repositories; memory (about 15 minutes)
+	HOLDPOINT_READS="$(READS)" $(GO) test -count=1 -timeout 60m -v -run '^(TestListings|TestSearches|TestReadsMemory)$$' ./internal/e2e
+
 TORTURE_PEERS := .bench/torture
 
 $(TORTURE_PEERS)/.installed:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,7 @@ func (o *opened) metrics(w http.ResponseWriter, r *http.Request) {
 	b.gauge("holdpoint_store_bytes", "Bytes kept so that changes can be taken back.", float64(m.StoreBytes))
 	b.gauge("holdpoint_running_programs", "Programs that run.", float64(m.Running))
 	b.gauge("holdpoint_roots", "Workspaces that are served.", float64(m.Roots))
+	b.gauge("holdpoint_goroutines", "Goroutines of the daemon: what stays when calls end is a leak.", float64(runtime.NumGoroutine()))
 	watched := 0.0
 	if m.Watched {
 		watched = 1

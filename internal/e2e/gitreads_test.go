@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"holdpoint/op"
 )
 
 // gitAt runs the git program in a directory, away from the machine's own configuration.
@@ -168,6 +170,32 @@ func TestGitReads(t *testing.T) {
 		_, rows := d.http("GET", "/v1/approvals", d.reviewer(), nil)
 		if list, _ := rows["approvals"].([]any); len(list) != 0 {
 			t.Errorf("got %v", rows)
+		}
+	})
+	t.Run("S24 (part) no read operation at all starts a program of the repository, nor does a watch", func(t *testing.T) {
+		rows := map[op.Name]M{"view_file": {"path": "src/f01.txt"}, "list_directory": {"depth": 3, "show_hidden": true}, "file_tree": {"include_ignored": true, "show_hidden": true},
+			"search_files": {"pattern": "line", "include_ignored": true, "show_hidden": true}, "file_info": {"path": "src/f00.txt"}, "diff_file": {"path": "src/f00.txt", "compare_path": "src/f01.txt"},
+			"validate_file": {"path": "src/f01.txt", "format": "env"}, "preview_markdown": {"path": "R.md"}, "detect_tests": {}, "list_backups": {}, "list_profiles": {},
+			"git_status": {"paths": []string{":!spoof", ":!common", ":!bare"}}, "git_diff": {"from": "HEAD~1"}, "git_log": {"paths": []string{"new.txt"}}, "git_show": {"rev": "HEAD~1"}, "git_blame": {"path": "src/f01.txt"}}
+		d.changes(t, "", "")
+		for _, spec := range op.Operations() {
+			if spec.Class != op.Read || !spec.Built {
+				continue
+			}
+			args, ok := rows[spec.Name]
+			if !ok {
+				t.Fatalf("no row for %s", spec.Name)
+			}
+			done(t, string(spec.Name), args)
+			if list := sung(t, canaries); len(list) > 0 {
+				t.Fatalf("%s: programs of the repository ran: %v", spec.Name, list)
+			}
+		}
+		if git := object(done(t, "file_info", M{"path": "src/f00.txt"})["git"]); git["state"] != "undecided" {
+			t.Errorf("what only a filter could tell: got %v", git)
+		}
+		if git := object(done(t, "file_info", M{"path": "src/f01.txt"})["git"]); git["state"] != "changed" || git["status"] != " M" {
+			t.Errorf("a changed file: got %v", git)
 		}
 	})
 	t.Run("S25 (part) a directory that looks like a bare repository is none for reading", func(t *testing.T) {

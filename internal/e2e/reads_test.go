@@ -64,7 +64,14 @@ func corpora(t *testing.T, root string) []string {
 	syscall.Mkfifo(filepath.Join(gen, "docs/pipe"), 0o644)
 	out := []string{"gen"}
 	cache := strings.TrimSpace(output(t, "", "go", "env", "GOMODCACHE"))
-	for _, m := range []string{"github.com/yuin/goldmark@v1.8.7", "github.com/spf13/cobra@v1.10.2"} {
+	modules := []string{"github.com/yuin/goldmark@v1.8.7", "github.com/spf13/cobra@v1.10.2"}
+	large := os.Getenv(readsKnob)
+	if large != "" {
+		modules = append(modules, "github.com/modelcontextprotocol/go-sdk@v1.8.0")
+		output(t, "", "cp", "-a", filepath.Join(large, "tree"), filepath.Join(root, largeTree))
+		out = append(out, largeTree)
+	}
+	for _, m := range modules {
 		name := filepath.Base(strings.SplitN(m, "@", 2)[0])
 		output(t, "", "cp", "-r", filepath.Join(cache, m), filepath.Join(root, name))
 		output(t, "", "chmod", "-R", "u+w", filepath.Join(root, name))
@@ -76,6 +83,13 @@ func corpora(t *testing.T, root string) []string {
 	write(t, filepath.Join(gen, ".git/info/exclude"), "q'uote.py\n")
 	return out
 }
+
+// readsKnob names, in the environment, the directory where make bench-reads keeps its tree
+// of 200,000 files; the comparisons are then made on that too, and on a third repository.
+const readsKnob = "HOLDPOINT_READS"
+
+// largeTree is the name of its copy below the root.
+const largeTree = "tree"
 
 // readsHome is the home directory of the daemon and of the programs it is compared with;
 // tests of reads do not run side by side.
@@ -131,8 +145,11 @@ func listed(t *testing.T, d *daemon, name string, args M) []string {
 			out = append(out, text(e, "type")+" "+raw(t, text(e, "path")))
 		}
 		next := text(r, "next")
-		if next == "" || pages > 200 {
+		if next == "" {
 			return out
+		}
+		if pages > 1000 {
+			t.Fatalf("%s %v: no end", name, args)
 		}
 		args["page"] = next
 	}
@@ -213,28 +230,44 @@ func TestListings(t *testing.T) {
 	}
 	for _, dir := range dirs {
 		at := filepath.Join(d.Root, dir)
+		page, small := M{}, 0
+		if dir == largeTree {
+			page, small = M{"page_size": 1000, "timeout_ms": 60_000}, 2
+		}
+		paged := func(args M) M { // the large tree in large pages
+			for k, v := range page {
+				args[k] = v
+			}
+			return args
+		}
 		git := nul(output(t, at, "git", "ls-files", "-co", "--exclude-standard", "-z"))
-		same(dir+" tree, hidden, is git ls-files", files(listed(t, d, "file_tree", M{"path": dir, "show_hidden": true, "page_size": 100}), dir), git)
-		same(dir+" tree is git ls-files less hidden", files(listed(t, d, "file_tree", M{"path": dir, "page_size": 37}), dir), visible(git))
+		same(dir+" tree, hidden, is git ls-files", files(listed(t, d, "file_tree", paged(M{"path": dir, "show_hidden": true, "page_size": 100})), dir), git)
+		same(dir+" tree is git ls-files less hidden", files(listed(t, d, "file_tree", paged(M{"path": dir, "page_size": 37})), dir), visible(git))
 		found := nul(output(t, at, "find", ".", "-mindepth", "1", "-print0"))
-		same(dir+" tree of everything is find", all(listed(t, d, "file_tree", M{"path": dir, "show_hidden": true, "include_ignored": true}), dir), found)
+		same(dir+" tree of everything is find", all(listed(t, d, "file_tree", paged(M{"path": dir, "show_hidden": true, "include_ignored": true})), dir), found)
 		for depth := 1; depth <= 5; depth++ {
-			byFind := nul(output(t, at, "find", ".", "-mindepth", "1", "-maxdepth", fmt.Sprint(depth), "-print0"))
-			same(fmt.Sprint(dir, " list to depth ", depth), all(listed(t, d, "list_directory", M{"path": dir, "show_hidden": true, "depth": depth, "page_size": 50}), dir), byFind)
+			if small == 0 || depth <= small { // each page of a list counts all of it
+				byFind := nul(output(t, at, "find", ".", "-mindepth", "1", "-maxdepth", fmt.Sprint(depth), "-print0"))
+				size := 50
+				if small > 0 {
+					size = 1000
+				}
+				same(fmt.Sprint(dir, " list to depth ", depth), all(listed(t, d, "list_directory", M{"path": dir, "show_hidden": true, "depth": depth, "page_size": size}), dir), byFind)
+			}
 			byFd := nul(output(t, at, "fdfind", "-0", "-d", fmt.Sprint(depth)))
-			same(fmt.Sprint(dir, " tree to depth ", depth, " is fd"), all(listed(t, d, "file_tree", M{"path": dir, "depth": depth}), dir), byFd)
+			same(fmt.Sprint(dir, " tree to depth ", depth, " is fd"), all(listed(t, d, "file_tree", paged(M{"path": dir, "depth": depth})), dir), byFd)
 		}
 		for _, glob := range []string{"*.go", "*.md", "[a-r]*", "*_test.go", "x*", "*.js", "?*e*"} {
-			same(dir+" name "+glob, all(listed(t, d, "file_tree", M{"path": dir, "pattern": glob, "show_hidden": true, "include_ignored": true}), dir),
+			same(dir+" name "+glob, all(listed(t, d, "file_tree", paged(M{"path": dir, "pattern": glob, "show_hidden": true, "include_ignored": true})), dir),
 				nul(output(t, at, "find", ".", "-mindepth", "1", "-name", glob, "-print0")))
 		}
 		for _, glob := range []string{"*.go", "docs/**", "/a/**", "**/b/*", "README*"} {
-			same(dir+" exclude "+glob, plainFiles(files(listed(t, d, "file_tree", M{"path": dir, "exclude": []string{glob}}), dir), at),
+			same(dir+" exclude "+glob, plainFiles(files(listed(t, d, "file_tree", paged(M{"path": dir, "exclude": []string{glob}})), dir), at),
 				nul(output(t, at, "rg", "--no-config", "--files", "-0", "--glob", "!"+glob)))
 			if glob == "**/b/*" {
 				continue // in an ignore file it covers what is below a/b/c too, for ripgrep it does not
 			}
-			same(dir+" include "+glob, plainFiles(files(listed(t, d, "file_tree", M{"path": dir, "include": []string{glob}}), dir), at),
+			same(dir+" include "+glob, plainFiles(files(listed(t, d, "file_tree", paged(M{"path": dir, "include": []string{glob}})), dir), at),
 				both(nul(output(t, at, "rg", "--no-config", "--files", "-0", "--glob", glob)), visible(git)))
 		}
 	}
@@ -381,6 +414,40 @@ func ourHits(t *testing.T, d *daemon, dir string, args M) []string {
 	return out
 }
 
+// sameCounts compares the lines that match in each file of the large tree: the matches
+// themselves are too many.
+func sameCounts(t *testing.T, d *daemon, args M, rg []string, shown map[string]bool) {
+	t.Helper()
+	if slices.Contains(rg, "-U") || args["context"] != nil {
+		return // ripgrep counts these otherwise
+	}
+	var want []string
+	for _, row := range strings.Split(output(t, filepath.Join(d.Root, largeTree), "rg", append([]string{"--no-config", "--crlf", "-c", "--null"}, append(rg[:len(rg):len(rg)], ".")...)...), "\n") {
+		path, n, ok := strings.Cut(strings.TrimPrefix(row, "./"), "\x00")
+		if ok && (!slices.Contains(rg, "-g") || slices.Contains(rg, "--hidden") || shown[path]) {
+			want = append(want, path+" "+n)
+		}
+	}
+	var got []string
+	args["path"], args["mode"], args["max_results"], args["timeout_ms"] = largeTree, "count", 1000, 60_000
+	for {
+		r := object(must(t, d.call("search_files", args), "done")["result"])
+		for _, m := range objects(r["matches"]) {
+			got = append(got, fmt.Sprintf("%s %v", strings.TrimPrefix(raw(t, text(m, "path")), largeTree+"/"), m["count"]))
+		}
+		next := text(r, "next")
+		if next == "" {
+			break
+		}
+		args["page"] = next
+	}
+	sort.Strings(want)
+	sort.Strings(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("large tree, %v: %d and %d files\nonly ours: %q\nonly theirs: %q", rg, len(got), len(want), only(got, want), only(want, got))
+	}
+}
+
 // TestSearches compares search_files with ripgrep: path, line and column of each match.
 // Intended differences: classes such as \w, \d and \b are ASCII (RE2); a file is binary by
 // a NUL in its first 8,000 bytes, ripgrep's by one anywhere; Latin-1 bytes never match a
@@ -444,7 +511,7 @@ func TestSearches(t *testing.T) {
 	if len(queries) < 40 {
 		t.Error("too few queries")
 	}
-	some := 0
+	some, large := 0, 0
 	for _, dir := range dirs {
 		shown := map[string]bool{}
 		for _, p := range strings.Split(output(t, filepath.Join(d.Root, dir), "rg", "--no-config", "--no-ignore-global", "--files", "-0"), "\x00") {
@@ -457,6 +524,11 @@ func TestSearches(t *testing.T) {
 			}
 			if args["page"] == "" {
 				delete(args, "page")
+			}
+			if dir == largeTree {
+				large++
+				sameCounts(t, d, args, q.rg, shown)
+				continue
 			}
 			got, want := ourHits(t, d, dir, args), rgHits(t, filepath.Join(d.Root, dir), append(q.rg[:len(q.rg):len(q.rg)], ".")...)
 			if slices.Contains(q.rg, "-g") && !slices.Contains(q.rg, "--hidden") {
@@ -474,7 +546,7 @@ func TestSearches(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of them found something", some)
+	t.Logf("%d of them found something; %d queries on the large tree", some, large)
 	t.Run("modes", func(t *testing.T) {
 		content := ourHits(t, d, "gen", M{"pattern": "handle"})
 		perFile := map[string]int{}
