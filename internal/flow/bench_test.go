@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"holdpoint/internal/flow"
 	"holdpoint/op"
@@ -61,5 +62,37 @@ func BenchmarkPreflightEdit(b *testing.B) {
 		if p := e.Preflight(b.Context(), by, req, nil); p.Error != nil {
 			b.Fatal(p.Error)
 		}
+	}
+}
+
+// BenchmarkFacts10k looks at 10,000 files of 6 KiB in one preflight: first, and once more
+// when they are known.
+func BenchmarkFacts10k(b *testing.B) {
+	for _, again := range []bool{false, true} {
+		b.Run(map[bool]string{false: "first", true: "again"}[again], func(b *testing.B) {
+			e, by, root := engine(b)
+			var paths []string
+			for i := range 10_000 {
+				p := fmt.Sprintf("d%d/f%d.go", i/100, i)
+				os.MkdirAll(filepath.Dir(filepath.Join(root, p)), 0o755)
+				os.WriteFile(filepath.Join(root, p), []byte(text(6<<10)), 0o644)
+				paths = append(paths, p)
+			}
+			time.Sleep(100 * time.Millisecond)
+			for n := 0; b.Loop(); n++ {
+				if !again {
+					for i, p := range paths { // so that nothing of it is known
+						when := time.Unix(int64(n), int64(i))
+						os.Chtimes(filepath.Join(root, p), when, when)
+					}
+					b.StopTimer()
+					time.Sleep(100 * time.Millisecond)
+					b.StartTimer()
+				}
+				if p := e.Facts(b.Context(), by, "", paths); p.Error != nil || !p.Facts.Available {
+					b.Fatal(p.Error)
+				}
+			}
+		})
 	}
 }
