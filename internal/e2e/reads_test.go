@@ -440,7 +440,7 @@ func sameCounts(t *testing.T, d *daemon, args M, rg []string, shown map[string]b
 		}
 	}
 	var got []string
-	args["path"], args["mode"], args["max_results"], args["timeout_ms"] = largeTree, "count", 1000, 60_000
+	args["path"], args["mode"], args["max_results"], args["timeout_ms"] = largeTree, "count", 1000, 15_000
 	for {
 		r := object(must(t, d.call("search_files", args), "done")["result"])
 		for _, m := range objects(r["matches"]) {
