@@ -76,7 +76,7 @@ func (d *daemon) listen(t testing.TB, query string) chan M {
 // next waits for an event of a kind.
 func next(t testing.TB, events chan M, kind string) M {
 	t.Helper()
-	for end := time.After(10 * time.Second); ; {
+	for end := time.After(60 * time.Second); ; {
 		select {
 		case e, ok := <-events:
 			if !ok {
@@ -198,7 +198,7 @@ func TestChanges(t *testing.T) {
 	t.Run("a wait ends with the first change", func(t *testing.T) {
 		cursor := d.begun(t)
 		done := make(chan M, 1)
-		go func() { done <- d.changes(t, cursor, "20s") }()
+		go func() { done <- d.changes(t, cursor, "50s") }()
 		time.Sleep(50 * time.Millisecond)
 		write(t, in("a/late"), "x")
 		select {
@@ -206,7 +206,7 @@ func TestChanges(t *testing.T) {
 			if !slices.Contains(named(out), "a/late") {
 				t.Errorf("got %v", out)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(60 * time.Second):
 			t.Error("it waits on")
 		}
 	})

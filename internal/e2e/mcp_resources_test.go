@@ -48,7 +48,7 @@ func TestMCPResources(t *testing.T) {
 				} else {
 					c = d.overHTTP(addr, d.Agent, version, opts)
 				}
-				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 				defer cancel()
 				var got []string
 				for r, err := range c.Resources(ctx, nil) {
@@ -85,7 +85,7 @@ func TestMCPResources(t *testing.T) {
 				heard := func(uris ...string) {
 					t.Helper()
 					missing := slices.Clone(uris)
-					for end := time.After(10 * time.Second); len(missing) > 0; {
+					for end := time.After(60 * time.Second); len(missing) > 0; {
 						select {
 						case uri := <-news:
 							if !slices.Contains(uris, uri) {

@@ -17,7 +17,7 @@ func TestReadsMemory(t *testing.T) {
 	t.Parallel()
 	root, state := dirs(t)
 	in := func(p string) string { return filepath.Join(root, p) }
-	many, size := 2000, int64(256<<20)
+	many, size := 1000, int64(64<<20)
 	if large := os.Getenv(readsKnob); large != "" {
 		output(t, "", "cp", "-a", filepath.Join(large, "tree"), in("tree"))
 		output(t, "", "cp", "-a", filepath.Join(large, "repo"), in("repo"))
