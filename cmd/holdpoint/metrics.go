@@ -2,12 +2,6 @@ package main
 
 import (
 	"net/http"
-<<<<<<< HEAD
-=======
-	"runtime"
-	"slices"
-	"strconv"
->>>>>>> 162501f570c20cbb07e321a957fc409c701754cd
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,7 +72,6 @@ func (m measured) Collect(out chan<- prometheus.Metric) {
 	for k, n := range calls {
 		put(callsTotal, prometheus.CounterValue, float64(n), k[:]...)
 	}
-<<<<<<< HEAD
 	for k, n := range decisions {
 		put(decisionsTotal, prometheus.CounterValue, float64(n), k[:]...)
 	}
@@ -88,17 +81,6 @@ func (m measured) Collect(out chan<- prometheus.Metric) {
 	put(deniedTotal, prometheus.CounterValue, float64(m.Denied))
 	out <- histogram(callSeconds, m.CallTimes)
 	out <- histogram(flushSeconds, m.FlushTimes)
-=======
-	b.family("holdpoint_denied_total", "counter", "Callers that were turned away without a valid token.")
-	b.sample("holdpoint_denied_total", float64(m.Denied))
-	b.histogram("holdpoint_call_seconds", "How long calls took, without the wait for a person.", m.CallTimes)
-	b.histogram("holdpoint_journal_flush_seconds", "How long flushes of the journal took.", m.FlushTimes)
-	b.gauge("holdpoint_pending_approvals", "Cards that wait for a person.", float64(m.Pending))
-	b.gauge("holdpoint_store_bytes", "Bytes kept so that changes can be taken back.", float64(m.StoreBytes))
-	b.gauge("holdpoint_running_programs", "Programs that run.", float64(m.Running))
-	b.gauge("holdpoint_roots", "Workspaces that are served.", float64(m.Roots))
-	b.gauge("holdpoint_goroutines", "Goroutines of the daemon: what stays when calls end is a leak.", float64(runtime.NumGoroutine()))
->>>>>>> 162501f570c20cbb07e321a957fc409c701754cd
 	watched := 0.0
 	if m.Watched {
 		watched = 1

@@ -16,11 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-<<<<<<< HEAD
 var goroutineLine = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
-=======
-var goroutineLine = regexp.MustCompile(`(?m)^holdpoint_goroutines (\d+)$`)
->>>>>>> 162501f570c20cbb07e321a957fc409c701754cd
 
 // goroutines asks the daemon how many it has.
 func (d *daemon) goroutines(t testing.TB) int {
