@@ -22,6 +22,7 @@ test: build ## vet, format, floors, all tests with the race detector
 	$(GO) vet ./...
 	$(GO) test -race -timeout 30m -parallel 6 ./...
 	$(GO) test -run 'TestPageManyCards$$|TestTarget$$|TestDocuments$$|TestDocumentsBite$$|TestUnits$$' ./internal/e2e
+	$(GO) test -run 'TestCeilings$$' ./shellexec
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/holdpoint
 	GOOS=windows $(GO) build -o /dev/null ./cmd/holdpoint
 

@@ -65,8 +65,6 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-const top = "../../"
-
 func documents(t *testing.T) []string {
 	t.Helper()
 	docs, err := filepath.Glob(top + "docs/*.md")

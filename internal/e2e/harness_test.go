@@ -58,6 +58,9 @@ func TestMain(m *testing.M) {
 // apartBinary names, in the environment, the program for a test that runs apart.
 const apartBinary = "HOLDPOINT_E2E_APART"
 
+// top is the module's directory, seen from here.
+const top = "../../"
+
 // apart runs the test again in a mount namespace of its own and reports whether it did. A
 // namespace that some other program makes copies the mounts it finds, and would keep a
 // filesystem alive that this test takes for gone.
