@@ -55,7 +55,7 @@ func newManager(t *testing.T, socket string) *manager {
 // wants waits until the daemon says all of words in one message.
 func (m *manager) wants(words ...string) {
 	m.t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(60 * time.Second)
 next:
 	for {
 		select {

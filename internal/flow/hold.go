@@ -190,6 +190,9 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 	if len(a.Reply) > 0 && json.Unmarshal(a.Reply, &done) == nil {
 		done.Approval, done.RequestID, done.Resumed = e.queue.Public(a), a.RequestID, true
 		done.Warnings = steered(done.Warnings, a)
+		if a.State == "unknown" && done.Error == nil { // its files were settled; how the program ended nobody knows
+			done.Status, done.Error, done.Result = op.Failed, outcomeUnknown(), nil
+		}
 		return done
 	}
 	d := a.Decision
@@ -213,7 +216,7 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 	case "failed":
 		r.Status, r.Error = op.Failed, op.Fail(op.UnknownOutcome, "the call was approved but did not run; nothing was changed").Do("ask again if it is still wanted")
 	case "unknown":
-		r.Status, r.Error = op.Failed, op.Fail(op.UnknownOutcome, "it is not known whether this ran; a person must look")
+		r.Status, r.Error = op.Failed, outcomeUnknown()
 	}
 	if a.State == "rejected" && a.Answer != nil && a.Answer.By == journal.Timer {
 		r.Error.Message = "nobody answered in time, and the operator has such calls denied then; nothing was changed"
@@ -222,6 +225,12 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 		r.Error.Retry = "never"
 	}
 	return r
+}
+
+func outcomeUnknown() *op.Error {
+	e := op.Fail(op.UnknownOutcome, "it is not known whether this ran; a person must look")
+	e.Retry = "never"
+	return e
 }
 
 // Answer records a person's word and, on approve, runs the stored call, once.

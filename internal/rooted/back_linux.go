@@ -126,10 +126,25 @@ func (h *Held) unswap(ctx context.Context, a *act) (string, error) {
 	case err == unix.ENOENT:
 		kept, err := h.s.keep(a.step.Slot)
 		return "somebody removed " + op.Escape(string(a.step.Path)) + " meanwhile, its last version is kept in the store as " + kept, err
-	case err != nil || !ours:
+	case err != nil:
 		return "", err
+	case !ours:
+		return h.keepIfMoved(a)
 	}
 	return h.keepIfWritten(ctx, a)
+}
+
+// keepIfMoved is for a file of ours that somebody put elsewhere before it could be taken
+// back: what they exchanged it with stands where it was, and what stood there when we came
+// may have no other name than the slot. Where they replaced ours, what we had put away was
+// theirs to replace.
+func (h *Held) keepIfMoved(a *act) (string, error) {
+	now, _, err := lookAt(a.ours, "")
+	if err != nil || now.Links == 0 || !a.fresh {
+		return "", err
+	}
+	kept, err := h.s.keep(a.step.Slot)
+	return "somebody moved the new " + op.Escape(string(a.step.Path)) + " to another name before it was taken back, what stood there before is kept in the store as " + kept, err
 }
 
 // swapBack exchanges the slot and the target until what comes out is what was last put
