@@ -230,9 +230,6 @@ func (d *daemon) client() *http.Client {
 	}}, Timeout: patience}
 }
 
-// patience is how long a client waits for an answer; whoever asks for what takes long raises it.
-var patience = 90 * time.Second
-
 // M is a JSON object.
 type M = map[string]any
 
