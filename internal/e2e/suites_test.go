@@ -23,8 +23,6 @@ var suites = []struct{ name, tests string }{
 	{"crash", "Kill|KillBatch|KillAnswer|HourKilled|Faults|Damage|Model|RehearseKill"},
 }
 
-func init() { smallDisk = "3g" } // some suites put other filesystems into it
-
 // TestSuites runs whole suites of this package, and the tests of internal/rooted, with
 // workspace and state on each filesystem. HOLDPOINT_ON names some of them.
 func TestSuites(t *testing.T) {
