@@ -228,7 +228,7 @@ var agentCommands = map[string]string{
 	"rules list": "refused", "rules grant": "refused --scope project --agent owner-canary --root ws", "rules revoke": "refused RULE",
 	"profile list": "refused", "profile show": "refused hidden", "profile set": "refused x", "profile remove": "refused hidden", "profile use": "refused hidden --agent stranger",
 	"token create": "refused --role operator --name x", "pair": "refused", "token list": "refused", "token revoke": "refused tk_none", "root add": "refused /tmp", "root remove": "refused ws",
-	"review approve": "refused HELD", "review reject": "refused HELD", "review show": "refused HELD", "review list": "own", "reviewer list": "refused", "reviewer add": "refused ada", "reviewer revoke": "refused ada", "watch": "own --once", "forget": "refused OP", "verify": "refused", "replay": "refused",
+	"review approve": "refused HELD", "review reject": "refused HELD", "review show": "refused HELD", "review list": "own", "reviewer list": "refused", "reviewer add": "refused --name ada --account ada@example.org", "reviewer revoke": "refused ada", "watch": "own --once", "forget": "refused OP", "verify": "refused", "replay": "refused",
 	"export": "refused OP DIR", "show": "refused OP", "undo": "refused OP", "log": "own", "status": "own", "root list": "own", "diff": "own",
 }
 
