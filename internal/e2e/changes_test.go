@@ -342,6 +342,15 @@ func TestWatchRefused(t *testing.T) {
 		}
 		must(t, d.call("file_tree", M{}), "done")
 	})
+	t.Run("D80 (part) where there is no watch to be had at all the answer names the setting, and the daemon goes on", func(t *testing.T) {
+		none := under(t, "unshare", "--user", "--map-root-user", "sh", "-c", `echo 1 > /proc/sys/user/max_inotify_instances && exec "$@"`, "sh")
+		for range 2 {
+			if status, out := none.http("GET", "/v1/changes", none.Agent, nil); status == 200 || code(out) != "watch_limit" || !strings.Contains(fmt.Sprint(out), "max_user_instances") {
+				t.Errorf("got %d %v", status, out)
+			}
+		}
+		must(t, none.call("file_tree", M{}), "done")
+	})
 	t.Run("who may not read may not watch", func(t *testing.T) {
 		shut := quick(t, "[profiles.default]\nallow_read = false\n")
 		if status, out := shut.http("GET", "/v1/changes", shut.Agent, nil); status != 403 || code(out) != "operation_disabled" {

@@ -155,8 +155,8 @@ type liveWatch struct {
 	next  chan struct{}
 }
 
-func newLiveWatch(e *Engine, w *Workspace) (l *liveWatch, err error) {
-	l = &liveWatch{engine: e, ws: w, id: string(e.jrn.NewID("w")), done: make(chan struct{}), buf: make([]byte, 64<<10), paths: map[string]int64{}, next: make(chan struct{})}
+func newLiveWatch(e *Engine, w *Workspace) (made *liveWatch, err error) {
+	l := &liveWatch{engine: e, ws: w, id: string(e.jrn.NewID("w")), done: make(chan struct{}), buf: make([]byte, 64<<10), paths: map[string]int64{}, next: make(chan struct{})}
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
