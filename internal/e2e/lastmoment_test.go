@@ -46,21 +46,27 @@ func TestLastMoment(t *testing.T) {
 			"a link, new":            {"write_file", M{"path": "p/n", "content": "ours\n"}, func() { os.Symlink("../../OUT/n", in("p/n")) }},
 			"the copy's destination": {"copy_file", M{"source": "p/f", "destination": "p/n"}, func() { write(t, in("p/n"), "theirs\n") }},
 		} {
-			os.RemoveAll(in("p"))
-			os.RemoveAll(in("p.old"))
-			write(t, in("p/f"), "old\n")
-			had, reply := staged(), make(chan M, 1)
-			go func() { reply <- d.call(c.op, c.args) }()
-			for end := time.Now().Add(20 * time.Second); staged() == had; time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("%s: nothing was staged", name)
+			for late := 0; ; late++ {
+				os.RemoveAll(in("p"))
+				os.RemoveAll(in("p.old"))
+				write(t, in("p/f"), "old\n")
+				had, reply := staged(), make(chan M, 1)
+				go func() { reply <- d.call(c.op, c.args) }()
+				for end := time.Now().Add(20 * time.Second); staged() == had; time.Sleep(time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("%s: nothing was staged", name)
+					}
 				}
-			}
-			c.change()
-			then := digest(t, d.Root)
-			r := <-reply
-			if code(r) != "stale_precondition" || r["effects_executed"] != false || digest(t, d.Root) != then || digest(t, out) != outside {
-				t.Errorf("%s: %v %v, or something was written", name, r["status"], r["error"])
+				c.change()
+				then := digest(t, d.Root)
+				r := <-reply
+				if strings.Contains(text(r, "error", "hint"), "kept in the store") && late < 5 {
+					continue // the change came after the effect, which was then taken back
+				}
+				if code(r) != "stale_precondition" || r["effects_executed"] != false || digest(t, d.Root) != then || digest(t, out) != outside {
+					t.Errorf("%s: %v %v, or something was written", name, r["status"], r["error"])
+				}
+				break
 			}
 		}
 	})
