@@ -29,7 +29,7 @@ func session(t *testing.T, s Spec) *Running {
 // shows waits until the terminal has shown a text.
 func shows(t *testing.T, r *Running, want string) {
 	t.Helper()
-	end := time.After(10 * time.Second)
+	end := time.After(time.Minute)
 	for {
 		more, over := r.Output.Changed()
 		b := make([]byte, 64<<10)

@@ -78,7 +78,7 @@ type step = chromedp.Action[chromedp.Void]
 // do runs actions within a bound, and shows the page's text when one fails.
 func (b *tab) do(what string, actions ...step) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 40*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 90*time.Second)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		b.lost(what, err)
@@ -140,7 +140,7 @@ func (b *tab) keys(keys string) {
 // get evaluates an expression and gives its text.
 func (b *tab) get(expression string) string {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 40*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 90*time.Second)
 	defer cancel()
 	s, err := chromedp.Run(ctx, chromedp.Evaluate[string]("String("+expression+")"))
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *tab) get(expression string) string {
 // become code, not even a test's.
 func (b *tab) waits(what, expression string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 40*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 90*time.Second)
 	defer cancel()
 	for {
 		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))

@@ -121,7 +121,7 @@ func (d *daemon) endsWhenCancelled(t *testing.T, call func(context.Context) erro
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- call(ctx) }()
-		for end := time.Now().Add(10 * time.Second); d.goroutines(t) <= before+1; {
+		for end := time.Now().Add(time.Minute); d.goroutines(t) <= before+1; {
 			if time.Now().After(end) {
 				t.Fatal("the call did not begin")
 			}

@@ -23,7 +23,7 @@ import (
 func TestClients(t *testing.T) {
 	t.Parallel()
 	d := quick(t, "")
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dial := func(token string) *client.Client {
 		c, err := client.New("unix:"+d.Socket, token)

@@ -113,7 +113,7 @@ func attach(t *testing.T, pid int, expressions ...string) func() {
 		}
 		return len(all) > 0
 	}
-	for end := time.Now().Add(20 * time.Second); !attached(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !attached(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("strace did not attach: %s", said.String())
 		}
@@ -136,7 +136,7 @@ func TestPaused(t *testing.T) {
 		go func() {
 			reply <- d.call("edit_file", M{"path": "greek", "old_string": "beta", "new_string": "BETA"})
 		}()
-		for end := time.Now().Add(20 * time.Second); len(names(t, d.store())) == 0; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); len(names(t, d.store())) == 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("nothing was staged")
 			}

@@ -325,7 +325,7 @@ func (k *kills) strace() map[string]int {
 		k.t.Fatalf("strace: %v", err)
 	}
 	defer cmd.Wait()
-	for end := time.Now().Add(10 * time.Second); !k.attached(cmd.Process.Pid); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !k.attached(cmd.Process.Pid); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			k.t.Fatal("strace did not attach")
 		}

@@ -133,7 +133,7 @@ func killedProcess(t *testing.T, bin string, tab *tabwriter.Writer) {
 		d.tryHTTP("POST", "/v1/approvals/"+idOf(held)+"/answer", d.reviewerToken, M{"answer": "approve", "shown_digest": text(row, "card", "shown_digest")})
 		close(done)
 	}()
-	for end := time.Now().Add(20 * time.Second); !there(filepath.Join(root, "middle")) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !there(filepath.Join(root, "middle")) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	d.stop(syscall.SIGKILL)
 	<-done

@@ -52,7 +52,7 @@ func TestLastMoment(t *testing.T) {
 				write(t, in("p/f"), "old\n")
 				had, reply := staged(), make(chan M, 1)
 				go func() { reply <- d.call(c.op, c.args) }()
-				for end := time.Now().Add(20 * time.Second); staged() == had; time.Sleep(time.Millisecond) {
+				for end := time.Now().Add(time.Minute); staged() == had; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatalf("%s: nothing was staged", name)
 					}

@@ -246,7 +246,7 @@ func mcpUpgrade(t *testing.T, addr, path string, header ...string) int {
 		fmt.Fprintf(conn, "%s: %s\r\n", header[i], header[i+1])
 	}
 	fmt.Fprint(conn, "\r\n")
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
@@ -262,7 +262,7 @@ func (d *daemon) rawLine(t *testing.T, line string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(conn, "GET /v1/mcp HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: holdpoint-mcp\r\nAuthorization: Bearer %s\r\n\r\n", d.Agent)
 	in := bufio.NewReader(conn)
 	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != 101 {

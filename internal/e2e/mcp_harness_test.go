@@ -64,7 +64,7 @@ func (d *daemon) overHTTP(addr, token, version string, opts *sdk.ClientOptions) 
 }
 
 func connectTo(tr sdk.Transport, version string, opts *sdk.ClientOptions) (*sdk.ClientSession, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, opts).Connect(ctx, tr, &sdk.ClientSessionOptions{ProtocolVersion: version})
 }
@@ -77,7 +77,7 @@ type mcpResult struct {
 }
 
 func (c *mcpTools) try(name string, args M) (mcpResult, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	return c.params(ctx, &sdk.CallToolParams{Name: name, Arguments: args})
 }

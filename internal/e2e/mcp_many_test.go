@@ -32,7 +32,7 @@ func mcpAlone(t *testing.T) *mcpUser {
 		for _, pid := range a.daemons() {
 			syscall.Kill(pid, syscall.SIGTERM)
 		}
-		for end := time.Now().Add(10 * time.Second); len(a.daemons()) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(time.Minute); len(a.daemons()) > 0 && time.Now().Before(end); {
 			time.Sleep(20 * time.Millisecond)
 		}
 		os.RemoveAll(home)
@@ -206,7 +206,7 @@ func TestMCPIdle(t *testing.T) {
 		if code, out := a.terminal(dir, "review", "reject", id); code != 0 && code != 7 {
 			t.Fatalf("reject %s: %d %s", id, code, out)
 		}
-		for end := time.Now().Add(10 * time.Second); len(a.daemons()) > 0; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); len(a.daemons()) > 0; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the daemon still runs although nobody is there and no card waits")
 			}

@@ -154,7 +154,7 @@ func TestMCPOwnDaemon(t *testing.T) {
 		}()
 		time.Sleep(200 * time.Millisecond)
 		syscall.Kill(old[0], syscall.SIGKILL)
-		for stop := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for stop := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			if now := a.daemons(); len(now) == 1 && now[0] != old[0] {
 				break
 			}
@@ -181,7 +181,7 @@ func TestMCPOwnDaemon(t *testing.T) {
 	t.Run("a daemon that is ended in order is started at the next call, not before", func(t *testing.T) {
 		now := a.daemons()
 		syscall.Kill(now[0], syscall.SIGTERM)
-		for stop := time.Now().Add(20 * time.Second); len(a.daemons()) > 0; time.Sleep(20 * time.Millisecond) {
+		for stop := time.Now().Add(time.Minute); len(a.daemons()) > 0; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(stop) {
 				t.Fatal("the daemon does not end")
 			}

@@ -64,7 +64,7 @@ command = ["%[2]s/tell.sh"]
 		select {
 		case g := <-got:
 			return g
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("nothing came\n%s", d.Log)
 		}
 		return delivery{}
@@ -94,7 +94,7 @@ command = ["%[2]s/tell.sh"]
 			t.Errorf("slack got %v", slack)
 		}
 		var told string
-		for end := time.Now().Add(10 * time.Second); told == "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); told == "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			b, _ := os.ReadFile(filepath.Join(base, "told"))
 			told = string(b)
 		}

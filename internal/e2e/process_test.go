@@ -217,7 +217,7 @@ func TestProcess(t *testing.T) {
 		if code(r) != "timed_out" || text(r, "result", "termination") != "timed_out" || text(r, "result", "stdout") != "before\n" || object(r["result"])["exit_code"] != nil {
 			t.Errorf("got %v", r)
 		}
-		if d := time.Since(begin); d > 5*time.Second {
+		if d := time.Since(begin); d > 30*time.Second {
 			t.Errorf("took %v", d)
 		}
 		if got := running("62.5"); len(got) > 0 {
@@ -439,7 +439,7 @@ func TestProcessDaemonKilled(t *testing.T) {
 		defer close(done)
 		d.tryHTTP("POST", "/v1/approvals/"+text(held, "approval", "id")+"/answer", token, M{"answer": "approve", "shown_digest": digest})
 	}()
-	for end := time.Now().Add(10 * time.Second); !d.has("began") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !d.has("began") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	// Only the daemon itself: what it started must end with it all the same.
 	syscall.Kill(d.cmd.Process.Pid, syscall.SIGKILL)

@@ -130,7 +130,7 @@ func TestProcessSandbox(t *testing.T) {
 			_, out, _ := d.tryHTTP("POST", "/v1/approvals/"+text(held, "approval", "id")+"/answer", token, M{"answer": "approve", "shown_digest": text(row, "card", "shown_digest")})
 			got <- out
 		}()
-		for end := time.Now().Add(10 * time.Second); !d.has("began") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !d.has("began") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
 		syscall.Kill(d.cmd.Process.Pid, syscall.SIGTERM)
 		out := <-got

@@ -20,7 +20,7 @@ import (
 // until waits for something that has no event of its own.
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -99,7 +99,7 @@ func (d *daemon) runEvents(id, rest, token string, header ...string) (<-chan run
 // seen reads events until the output holds a text, or to the end when the text is empty.
 func seen(t testing.TB, events <-chan runEvent, want string) (all string, last runEvent) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		select {
 		case e, ok := <-events:
@@ -386,7 +386,7 @@ func TestProcessSession(t *testing.T) {
 		}
 		begin := time.Now()
 		_, end := seen(t, events, "")
-		if text(end.Data, "termination") != "timed_out" || time.Since(begin) > 10*time.Second {
+		if text(end.Data, "termination") != "timed_out" || time.Since(begin) > 30*time.Second {
 			t.Errorf("the idle deadline: %v after %v", end, time.Since(begin))
 		}
 		if row := d.rowOf(held); text(row, "reply", "error", "code") != "timed_out" || !strings.Contains(text(row, "reply", "error", "message"), "nothing happened") {

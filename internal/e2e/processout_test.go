@@ -119,7 +119,7 @@ func TestProcessOutput(t *testing.T) {
 		p.SetProgressToken("p1")
 		got := make(chan mcpResult, 1)
 		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 			defer cancel()
 			r, err := c.params(ctx, p)
 			if err != nil {

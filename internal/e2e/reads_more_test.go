@@ -31,7 +31,7 @@ func TestReadsOfOddThings(t *testing.T) {
 			if c := code(d.call(name, args)); c != "special_file" {
 				t.Errorf("%s: %s", name, c)
 			}
-			if took := time.Since(begin); took > time.Second {
+			if took := time.Since(begin); took > 10*time.Second {
 				t.Errorf("%s took %v", name, took)
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // wait gives the row of a card once it has a state, or fails.
 func (d *daemon) until(t testing.TB, id, state string) M {
 	t.Helper()
-	for end := time.Now().Add(15 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
 		_, row := d.http("GET", "/v1/approvals/"+id, d.reviewerToken, nil)
 		if text(row, "state") == state {
 			return row
@@ -225,7 +225,7 @@ func TestDriftMarks(t *testing.T) {
 	}
 	wait := func(t *testing.T, id string, want bool) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); (marked(id) != "") != want; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); (marked(id) != "") != want; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("the mark is %q, want one: %v", marked(id), want)
 			}

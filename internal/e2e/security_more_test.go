@@ -96,7 +96,11 @@ func TestOneHandle(t *testing.T) {
 				if text(effect, "before", "hash") != hashOf(a) || text(effect, "after", "hash") != hashOf(strings.Replace(a, "old ", fmt.Sprintf("new %d ", i), 1)) {
 					t.Fatalf("not what was asked for: %v", effect)
 				}
+				tries := 0
 				for back := d.undo(held); text(back, "status") != "done"; back = d.undo(held) {
+					if tries++; tries > 1000 { // each try meets one of two; what is refused must stay possible
+						t.Fatalf("undo never came to its turn: %v", back["error"])
+					}
 					if code(back) != "undo_conflict" && code(back) != "stale_precondition" {
 						t.Fatalf("undo: %v", back["error"])
 					}

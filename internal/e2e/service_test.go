@@ -224,7 +224,7 @@ func TestServiceWithoutReviewer(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if got := d.call("delete_file", M{"path": "f"}); text(got, "status") == "review" {
 			must(t, d.approve(got), "done")
 			return

@@ -12,7 +12,7 @@ import (
 // press.
 func (v *terminal) reads(want string) {
 	v.t.Helper()
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(v.text(), want); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(v.text(), want); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			v.t.Fatalf("the terminal does not say %q:\n%s", want, v.text())
 		}

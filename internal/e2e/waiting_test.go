@@ -122,7 +122,7 @@ func TestWaitingEverywhere(t *testing.T) {
 			_, r, _ := d.tryHTTP("POST", "/v1/approvals/"+idOf(held)+"/answer", token, body)
 			answered <- r
 		}()
-		for end := time.Now().Add(20 * time.Second); !d.has("began") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !d.has("began") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		}
 		if status, r := d.http("POST", "/v1/approvals/"+idOf(held)+"/cancel", token, M{}); status != 200 {
 			t.Errorf("got %d %v", status, r)

@@ -107,7 +107,7 @@ func (w *watched) missing(paths []string) (out []string) {
 // else they have to say; then it looks at that.
 func (w *watched) await(t *testing.T, what string, paths ...string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); len(w.missing(paths)) > 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(w.missing(paths)) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s was not seen: %v", what, w.missing(paths))
 		}
@@ -211,7 +211,7 @@ func (w *watched) node(t *testing.T, dir string) {
 	for range 2 {
 		select {
 		case <-ready:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the watchers did not get ready")
 		}
 	}

@@ -292,6 +292,9 @@ func (h *Held) syncNames() error {
 		}
 		add(a.from.dir, a.from.info, a.step.Path)
 		add(a.to.dir, a.to.info, a.step.To)
+		for _, at := range a.followed {
+			add(at.dir, at.info, a.step.Path)
+		}
 		if a.step.Slot != "" {
 			add(h.s.fd, h.s.self, a.step.Path)
 		}

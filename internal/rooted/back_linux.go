@@ -122,29 +122,79 @@ func (h *Held) revive(at *place, p op.Path) {
 
 func (h *Held) unswap(ctx context.Context, a *act) (string, error) {
 	ours, err := h.s.swapBack(a.from, a.step.Slot, a.oursInfo)
-	switch {
-	case err == unix.ENOENT:
-		kept, err := h.s.keep(a.step.Slot)
-		return "somebody removed " + op.Escape(string(a.step.Path)) + " meanwhile, its last version is kept in the store as " + kept, err
-	case err != nil:
+	if err != nil && err != unix.ENOENT {
 		return "", err
-	case !ours:
-		return h.keepIfMoved(a)
 	}
-	return h.keepIfWritten(ctx, a)
+	if ours || h.follow(a) {
+		return h.keepIfWritten(ctx, a)
+	}
+	return h.letStand(ctx, a, err == unix.ENOENT)
 }
 
-// keepIfMoved is for a file of ours that somebody put elsewhere before it could be taken
-// back: what they exchanged it with stands where it was, and what stood there when we came
-// may have no other name than the slot. Where they replaced ours, what we had put away was
-// theirs to replace.
-func (h *Held) keepIfMoved(a *act) (string, error) {
+// follow goes after a file of ours that others moved to another name before it could be
+// taken back, and exchanges the slot with it there: what they moved away with it then
+// stands where they wanted it, as if we had not been here. A change of theirs that cannot
+// be followed, out of the root or over a link of its own, is left as it is.
+func (h *Held) follow(a *act) bool {
+	for range maxBusy {
+		p, err := h.r.nameOf(a.ours)
+		if err != nil || h.r.hides(p) {
+			return false
+		}
+		at, err := h.place(p)
+		if err != nil {
+			return false
+		}
+		ours := false
+		if now, _, err := lookAt(at.dir, at.name); err == nil && now.same(a.oursInfo) {
+			ours, _ = h.s.swapBack(at, a.step.Slot, a.oursInfo)
+		}
+		if ours {
+			a.followed = append(a.followed, at)
+			return true
+		}
+		closeFD(at.dir)
+	}
+	return false
+}
+
+// letStand is for a file of ours that stays where others put it, or that they removed or
+// replaced. What stood there before us may have no other name than the slot, unless they
+// replaced ours: then what we had put away was theirs to replace. A slot that is the
+// pre-image of another step, whose file we put in, gets a copy of that: its undo needs it.
+func (h *Held) letStand(ctx context.Context, a *act, removed bool) (note string, err error) {
 	now, _, err := lookAt(a.ours, "")
-	if err != nil || now.Links == 0 || !a.fresh {
+	if err != nil {
 		return "", err
 	}
+	switch {
+	case removed:
+		note = "somebody removed " + op.Escape(string(a.step.Path)) + " meanwhile, its last version"
+	case now.Links > 0:
+		note = "somebody moved the new " + op.Escape(string(a.step.Path)) + " to another name before it was taken back, what stood there before"
+	case a.lends:
+		note = "somebody replaced " + op.Escape(string(a.step.Path)) + " meanwhile, the version before theirs"
+	default:
+		return "", nil
+	}
 	kept, err := h.s.keep(a.step.Slot)
-	return "somebody moved the new " + op.Escape(string(a.step.Path)) + " to another name before it was taken back, what stood there before is kept in the store as " + kept, err
+	if err != nil {
+		return "", err
+	}
+	return note + " is kept in the store as " + kept + h.refill(ctx, a), nil
+}
+
+// refill gives a slot that is the pre-image of another step a copy of the file that was put
+// in from it and is out of reach: the undo of that step needs it.
+func (h *Held) refill(ctx context.Context, a *act) (note string) {
+	if !a.lends || a.oursInfo.Kind != op.File {
+		return ""
+	}
+	ours := &Node{Path: a.step.Path, Info: a.oursInfo, in: h.s.in, parent: none, self: a.ours}
+	if err := h.s.copyOut(ctx, a.step.Slot, ours); err != nil {
+		return ", and what was to be put back is no longer in the store: " + op.AsError(fail(err, a.step.Path)).Message
+	}
+	return ""
 }
 
 // swapBack exchanges the slot and the target until what comes out is what was last put
@@ -180,7 +230,9 @@ func (s *Store) swapBack(at place, slot string, mine Info) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if out.same(expect) {
+		// Mine may come out late, where somebody moves files to and fro: what others made
+		// then all stands in the workspace, and only mine is out of it.
+		if out.same(expect) || out.same(mine) {
 			return out.same(mine), nil
 		}
 		expect = puts
@@ -191,7 +243,7 @@ func (s *Store) swapBack(at place, slot string, mine Info) (bool, error) {
 func (h *Held) unplace(ctx context.Context, a *act) (string, error) {
 	err := rename(a.from.dir, a.from.name, h.s.fd, a.step.Slot, unix.RENAME_NOREPLACE)
 	if err == unix.ENOENT {
-		return op.Escape(string(a.step.Path)) + " was already removed by somebody else", nil
+		return op.Escape(string(a.step.Path)) + " was already removed by somebody else" + h.refill(ctx, a), nil
 	}
 	if err != nil {
 		return "", err
@@ -201,7 +253,11 @@ func (h *Held) unplace(ctx context.Context, a *act) (string, error) {
 		return "", err
 	}
 	if !now.same(a.oursInfo) { // somebody replaced ours; theirs goes where it was
-		return h.s.putBack(a.step.Slot, a.from, a.step.Path)
+		note, err := h.s.putBack(a.step.Slot, a.from, a.step.Path)
+		if err != nil {
+			return "", err
+		}
+		return note + h.refill(ctx, a), nil
 	}
 	return h.keepIfWritten(ctx, a)
 }

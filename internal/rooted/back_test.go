@@ -3,10 +3,13 @@
 package rooted
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"holdpoint/op"
 )
@@ -74,6 +77,97 @@ func TestTakingBackLeavesTheirs(t *testing.T) {
 			if after := fds(t); after != before {
 				t.Errorf("handles: %d before, %d after", before, after)
 			}
+		})
+	}
+}
+
+// A file of ours that others move before it is taken back is followed; where it cannot be,
+// nothing of theirs is lost. And the undo that is refused on the way can be asked for again.
+func TestTakingBackFollows(t *testing.T) {
+	exchange := func(b *bench, p, q string) {
+		must(b.t, unix.Renameat2(unix.AT_FDCWD, b.path(p), unix.AT_FDCWD, b.path(q), unix.RENAME_EXCHANGE))
+	}
+	rename := func(b *bench, p, q string) { must(b.t, os.Rename(b.path(p), b.path(q))) }
+	rows := []struct {
+		name   string
+		meddle func(b *bench)
+		ends   map[string]string // STOOD is what stood at f before the refused change
+		hint   string
+	}{
+		{"exchanged with another", func(b *bench) { exchange(b, "ws/f", "ws/d/g") }, map[string]string{"f": "theirs", "d/g": "STOOD"}, ""},
+		{"renamed", func(b *bench) { rename(b, "ws/f", "ws/d/h") }, map[string]string{"f": "<absent>", "d/g": "theirs", "d/h": "STOOD"}, ""},
+		{"renamed, and another put in its place", func(b *bench) { rename(b, "ws/f", "ws/d/h"); rename(b, "ws/d/g", "ws/f") }, map[string]string{"f": "theirs", "d/g": "<absent>", "d/h": "STOOD"}, ""},
+		{"given another name, and replaced", func(b *bench) { must(b.t, os.Link(b.path("ws/f"), b.path("ws/h"))); rename(b, "ws/d/g", "ws/f") }, map[string]string{"f": "theirs", "d/g": "<absent>"}, "to another name before"},
+		{"moved out of the root", func(b *bench) { rename(b, "ws/f", "OUT/f") }, map[string]string{"f": "<absent>", "d/g": "theirs"}, "somebody removed f"},
+		{"removed", func(b *bench) { must(b.t, os.Remove(b.path("ws/f"))) }, map[string]string{"f": "<absent>", "d/g": "theirs"}, "somebody removed f"},
+		{"replaced", func(b *bench) { rename(b, "ws/d/g", "ws/f") }, map[string]string{"f": "theirs", "d/g": "<absent>"}, ""},
+	}
+	for _, r := range rows {
+		for _, undo := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s undo=%v", r.name, undo), func(t *testing.T) {
+				b := newBench(t, Options{})
+				b.write("ws/f", "old")
+				b.write("ws/d/g", "theirs")
+				step, stood := b.swap("f", "new", "s1"), "old"
+				if undo {
+					step, stood = op.Inverse(b.mustDo(step))[0], "new"
+				}
+				before, met := fds(t), false
+				_, _, err := b.do(HoldOptions{Guard: func(p string) {
+					if p == "before place" && !met {
+						met = true
+						r.meddle(b)
+						b.write("ws/last", "foreign") // so that the whole is taken back
+					}
+				}}, step, b.place("last", "x", "s-last"))
+				wants(t, err, op.Stale)
+				for name, want := range r.ends {
+					b.reads("ws/"+name, strings.ReplaceAll(want, "STOOD", stood))
+				}
+				hint := op.AsError(err).Hint
+				if !strings.Contains(hint, r.hint) {
+					t.Errorf("hint %q", hint)
+				}
+				if strings.Contains(hint, "kept in the store as s1") {
+					b.reads("store/s1"+keptSuffix+"0", stood)
+				}
+				if undo {
+					b.reads("store/s1", "old")
+					must(t, os.RemoveAll(b.path("ws/f")))
+					b.write("ws/f", "new")
+					b.mustDo(op.Step{Do: op.Swap, Path: "f", Slot: "s1", Before: b.state("f"), After: step.After})
+					b.reads("ws/f", "old")
+				}
+				if after := fds(t); after != before {
+					t.Errorf("handles: %d before, %d after", before, after)
+				}
+			})
+		}
+	}
+}
+
+// A restored file that others moved or removed before it is taken back leaves its copy in
+// the store, so that the undo can be asked for again.
+func TestTakingBackAPlacedPreimage(t *testing.T) {
+	for name, meddle := range map[string]func(b *bench){
+		"removed":  func(b *bench) { must(b.t, os.Remove(b.path("ws/f"))) },
+		"renamed":  func(b *bench) { must(b.t, os.Rename(b.path("ws/f"), b.path("ws/h"))) },
+		"replaced": func(b *bench) { must(b.t, os.Rename(b.path("ws/g"), b.path("ws/f"))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Options{})
+			b.write("ws/f", "old")
+			b.write("ws/g", "theirs")
+			step, met := op.Inverse(b.mustDo(b.take("f", "s1")))[0], false
+			_, _, err := b.do(HoldOptions{Guard: func(p string) {
+				if _, err := os.Lstat(b.path("ws/f")); p == "before place" && err == nil && !met {
+					met = true
+					meddle(b)
+					b.write("ws/last", "foreign")
+				}
+			}}, step, b.place("last", "x", "s-last"))
+			wants(t, err, op.Stale)
+			b.reads("store/s1", "old")
 		})
 	}
 }

@@ -47,12 +47,14 @@ type act struct {
 	oursInfo Info
 	copied   bool // Hold made step.Copy
 	fresh    bool // what is staged was staged in this run, and is not the pre-image of another step
+	lends    bool // what is staged is the pre-image of another step, which goes on needing it
 	torn     bool // it stands empty after a crash: nobody's bytes are in it
 	fetched  bool // what is staged is a copy of what far keeps
 	carried  bool // far has a copy of what came out, or part of one
 	done     bool // the rename happened
 	came     Info // what came out
 	gone     removed
+	followed []place // where others had moved what is staged, and it was taken from
 }
 
 // place is a name in a held directory.
@@ -267,6 +269,9 @@ func (a *act) close() {
 	}
 	for _, fd := range []int{a.file, a.was, a.ours, a.from.dir, a.to.dir} {
 		closeFD(fd)
+	}
+	for _, at := range a.followed {
+		closeFD(at.dir)
 	}
 }
 

@@ -227,6 +227,7 @@ func (h *Held) staged(ctx context.Context, a *act) (err error) {
 	a.step.Inode = a.oursInfo.Ino
 	var untouched bool
 	a.fresh, untouched = h.s.isFresh(a.step.Slot, a.oursInfo)
+	a.lends = !a.fresh
 	if untouched || a.step.After.Hash == "" {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -136,6 +137,28 @@ func (r *Root) Check() error {
 		return nil
 	}
 	return op.Fail(op.NotReady, "the root's name no longer leads to the directory that was registered").Because(err).Do("register the root again")
+}
+
+// nameOf gives the name below the root at which the kernel sees what is held open now. It
+// is only where to look: by the time of the answer the thing may be elsewhere.
+func (r *Root) nameOf(fd int) (p op.Path, err error) {
+	err = r.use(func(top int) error {
+		above, err := linkText(unix.AT_FDCWD, fdName(top))
+		if err != nil {
+			return err
+		}
+		name, err := linkText(unix.AT_FDCWD, fdName(fd))
+		if err != nil {
+			return err
+		}
+		below, ok := strings.CutPrefix(name, strings.TrimSuffix(above, "/")+"/")
+		if !ok {
+			return outside("")
+		}
+		p = op.Path(below)
+		return nil
+	})
+	return p, err
 }
 
 // Close lets the directory go.
