@@ -32,6 +32,8 @@ func TestKill(t *testing.T) {
 			args: M{"path": "new/a/b.txt", "content": "made\n"}},
 		{name: "D34 an edit is whole or absent after a kill at any call", short: "edit", op: "edit_file",
 			args: M{"path": "sub/f.txt", "old_string": "old", "new_string": "new"}, kept: 1},
+		{name: "D34 an edit whose intent goes ahead of the database is whole or absent after a kill at any call", short: "edit ahead", op: "edit_file",
+			args: M{"path": "sub/f.txt", "old_string": "old", "new_string": "new"}, kept: 1, unnamed: true},
 		{name: "S60 (part) an approved delete is whole or absent after a kill at any call, and never runs twice", short: "delete", op: "delete_file",
 			args: M{"path": "sub/f.txt"}, held: true, kept: 1},
 		{name: "D56 (part) an undo is whole or absent after a kill at any call", short: "undo", op: "edit_file",
@@ -58,6 +60,7 @@ type scene struct {
 	held        bool                                             // the request that is interrupted is the answer that releases the call
 	mount       bool                                             // the root is a mount of its own, so that the store holds copies
 	undo        bool                                             // it is the undo of the call
+	unnamed     bool                                             // it has no request id
 	kept        int                                              // things that a whole call leaves in the store
 	files       map[string]string                                // what is there besides, to begin with
 	only        func(kind string, numbers []int, made int) []int // may be nil: chooses the kills
@@ -142,7 +145,7 @@ type try struct {
 	id                  string // of the request
 	approval            string // of the held call
 	undoes              M      // the reply of the call that is undone
-	log                 int    // operations in the log before
+	newest              string // operation in the log before
 	slots               []string
 	git                 string
 	tree                string   // digest before
@@ -155,7 +158,10 @@ func (k *kills) prepare() *try {
 	k.t.Helper()
 	k.tries++
 	a := &try{id: fmt.Sprintf("try-%d", k.tries)}
-	a.method, a.path, a.token, a.body = "POST", "/v1/call", k.d.Agent, M{"op": k.s.op, "args": k.s.args, "request_id": a.id}
+	a.method, a.path, a.token, a.body = "POST", "/v1/call", k.d.Agent, M{"op": k.s.op, "args": k.s.args}
+	if !k.s.unnamed {
+		a.body["request_id"] = a.id
+	}
 	switch {
 	case k.s.held:
 		_, held := k.d.http(a.method, a.path, a.token, a.body)
@@ -171,7 +177,10 @@ func (k *kills) prepare() *try {
 		must(k.t, a.undoes, "done")
 		a.path, a.body = "/v1/undo", M{"credential": a.undoes["undo_credential"], "request_id": a.id + "-undo"}
 	}
-	a.log, a.slots, a.git, a.tree = len(k.log()), k.slots(), k.git(), digest(k.t, k.d.Root)
+	if before := k.since(""); len(before) > 0 {
+		a.newest = text(before[0], "id")
+	}
+	a.slots, a.git, a.tree = k.slots(), k.git(), digest(k.t, k.d.Root)
 	return a
 }
 
