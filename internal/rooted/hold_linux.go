@@ -124,19 +124,27 @@ func (r *Root) Hold(ctx context.Context, s *Store, steps []op.Step, o HoldOption
 
 // stillToMake leaves out the directories on the way that came to stand meanwhile, as those
 // that another call made: nothing was to be done to them, and no link leads through them.
-func (h *Held) stillToMake(steps []op.Step) []op.Step {
-	return slices.DeleteFunc(slices.Clone(steps), func(s op.Step) bool {
-		if s.Do != op.MakeDir || !slices.Contains(h.o.OnTheWay, s.Path) {
-			return false
+// One that an earlier step works on is to be made again after that, whatever stands now.
+func (h *Held) stillToMake(steps []op.Step) (out []op.Step) {
+	var earlier op.Touched
+	for _, s := range steps {
+		if s.Do == op.MakeDir && slices.Contains(h.o.OnTheWay, s.Path) && !earlier.By(s) && h.isDirectory(s.Path) {
+			continue
 		}
-		at, err := h.place(s.Path)
-		if err != nil {
-			return false
-		}
-		defer closeFD(at.dir)
-		now, _, err := lookAt(at.dir, at.name)
-		return err == nil && now.Kind == op.Directory
-	})
+		earlier.Add(s)
+		out = append(out, s)
+	}
+	return out
+}
+
+func (h *Held) isDirectory(p op.Path) bool {
+	at, err := h.place(p)
+	if err != nil {
+		return false
+	}
+	defer closeFD(at.dir)
+	now, _, err := lookAt(at.dir, at.name)
+	return err == nil && now.Kind == op.Directory
 }
 
 // use works in a store; in one of copies, in its near folder.

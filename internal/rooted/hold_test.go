@@ -599,10 +599,18 @@ func TestOnTheWay(t *testing.T) {
 		t.Errorf("kept %v", r.Kept)
 	}
 	b.mustDo(op.Inverse(more)...)
+	// Where an earlier step takes it away it is made again, though it stands now.
+	b.write("ws/a/b/4", "4")
+	_, _, err = b.do(way, append([]op.Step{b.take("a/b", "s-taken")}, steps("5")[1:]...)...)
+	must(t, err)
+	b.reads("ws/a/b/5", "5")
+	b.reads("ws/a/b/4", "<absent>")
+	must(t, os.RemoveAll(b.path("ws/a/b")))
+	must(t, os.Mkdir(b.path("ws/a/b"), 0o755))
 	must(t, os.Remove(b.path("ws/a/b")))
 	b.link("..", "ws/a/b")
 	was := b.tree()
-	_, _, err = b.do(way, steps("4")...)
+	_, _, err = b.do(way, steps("6")...)
 	wants(t, err, op.Stale)
 	if b.tree() != was {
 		t.Errorf("it stands:\n%s", b.tree())
