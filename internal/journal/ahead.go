@@ -39,7 +39,7 @@ type ahead struct {
 	last      int64  // version of the newest that is
 
 	mu   sync.Mutex
-	open map[op.ID]bool // guarded by mu: whose end is to come
+	open map[op.ID]bool // guarded by mu: whose end is to come, and is found out by a start
 
 	flushing sync.Mutex // held during a flush; guards done
 	done     int64      // records on the disk
@@ -119,7 +119,16 @@ func (w *writer) aheadFull() bool {
 	return w.ahead.full
 }
 
-// ended forgets an operation, and reports whether its intent has a record here.
+// began is for an operation whose intent is on the disk in the database: records may go
+// ahead of its commit too. Else the commit of the first edit, which nobody flushes, would
+// hold up the intents of all that follow.
+func (a *ahead) began(id op.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open[id] = true
+}
+
+// ended forgets an operation, and reports whether a record here may go ahead of its commit.
 func (a *ahead) ended(id op.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,11 +181,17 @@ func (a *ahead) close(clean bool) error {
 	return errors.Join(err, a.file.Close())
 }
 
+// onlySwaps reports whether all that an operation does is to swap files that nothing else
+// hangs on, so that its end stands in the workspace alone.
+func onlySwaps(o Operation) bool {
+	other := func(s op.Step) bool { return s.Do != op.Swap }
+	return o.Undoes == "" && o.ApprovalID == "" && len(o.Steps) > 0 && !slices.ContainsFunc(o.Steps, other)
+}
+
 // bodyAhead is the content of a record, nil where an operation does not qualify: only
 // swaps of files that nothing else hangs on, and nothing that could be refused.
 func bodyAhead(o Operation, terms []any) []byte {
-	other := func(s op.Step) bool { return s.Do != op.Swap }
-	if o.RequestID != "" || o.Undoes != "" || o.ApprovalID != "" || len(o.Steps) == 0 || slices.ContainsFunc(o.Steps, other) {
+	if o.RequestID != "" || !onlySwaps(o) {
 		return nil
 	}
 	body := make([]byte, 0, 4096+len(o.Diff)+len(o.Basis))

@@ -154,7 +154,12 @@ func (j *Journal) Begin(ctx context.Context, o Operation) error {
 	case mark > 0:
 		return j.w.syncAhead(mark)
 	}
-	return j.write(ctx, !j.relaxed || j.w.aheadFull(), do)
+	keep := !j.relaxed || j.w.aheadFull()
+	err := j.write(ctx, keep, do)
+	if err == nil && keep && onlySwaps(o) {
+		j.w.ahead.began(o.ID)
+	}
+	return err
 }
 
 // begin adds all that belongs to an intent.

@@ -146,7 +146,7 @@ func (w *writer) lead() {
 	if next := slices.IndexFunc(w.queue, func(b *job) bool { return !b.post }); next >= 0 {
 		w.led = true
 		w.queue[next].lead <- true
-	} else if len(w.queue) > owed {
+	} else if len(w.queue) > owed || w.holdsUp() {
 		w.arm()
 	}
 	w.queueing.Unlock()
@@ -211,13 +211,18 @@ func (w *writer) post(b *job) {
 	}
 }
 
-// arm sees to what was posted; queueing is held.
+// postedWait is how long what nobody waits for is left alone, so that the end of one edit
+// and the beginning of the next become one transaction. Whoever reads or writes comes first
+// and takes it along; a kill leaves it to the log of intents and the next start.
+const postedWait = 5 * time.Millisecond
+
+// arm sees to what was posted, and flushes what no record may go ahead of; queueing is held.
 func (w *writer) arm() {
 	if w.armed {
 		return
 	}
 	w.armed = true
-	go func() {
+	time.AfterFunc(postedWait, func() {
 		w.queueing.Lock()
 		w.armed = false
 		mine := !w.led && len(w.queue) > 0
@@ -226,7 +231,19 @@ func (w *writer) arm() {
 		if mine {
 			w.lead()
 		}
-	}()
+		w.queueing.Lock()
+		flush, barrier := w.holdsUp(), w.barrier
+		w.queueing.Unlock()
+		if flush {
+			_ = w.flush(barrier) // a failure is told to the next writer
+		}
+	})
+}
+
+// holdsUp reports whether something that nobody flushes keeps intents from going ahead;
+// queueing is held.
+func (w *writer) holdsUp() bool {
+	return w.ahead.usable && !w.j.relaxed && !w.shut && w.newest.Load() != nil && w.durable.Load() < w.barrier
 }
 
 // catchUp returns when what was posted before is written.
