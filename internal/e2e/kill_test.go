@@ -195,7 +195,10 @@ func (k *kills) run(a *try, kind string, n int) counted {
 		close(answered)
 	}()
 	<-answered
-	time.Sleep(50 * time.Millisecond) // for what follows an answer
+	if kind == "" { // for what follows an answer, all of which is to be counted
+		time.Sleep(200 * time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond)
 	syscall.Kill(k.d.cmd.Process.Pid, syscall.SIGKILL)
 	c := tr.wait(k.t)
 	k.d.cmd.Wait()
@@ -340,7 +343,7 @@ func (k *kills) strace() map[string]int {
 		}
 	}
 	k.d.http(a.method, a.path, a.token, a.body)
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(250 * time.Millisecond)
 	k.d.stop(syscall.SIGKILL)
 	cmd.Wait()
 	counts := map[string]int{}
