@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"holdpoint/op"
 )
@@ -94,6 +95,44 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// TestAheadGoesOn has nobody read or write in between: the commit of an edit whose intent
+// lies in the database holds none up, and what does is flushed by itself.
+func TestAheadGoesOn(t *testing.T) {
+	t.Parallel()
+	j := fresh(t)
+	for i := range 20 {
+		o := edit(j)
+		o.RequestID = map[bool]string{true: "named"}[i == 0] // its intent goes through the database
+		if err := j.Begin(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		j.CommitLater(o.ID, nil)
+	}
+	if n := j.w.ahead.count.Load(); n != 19 {
+		t.Errorf("%d of 19 edits went ahead of the database", n)
+	}
+	time.Sleep(20 * postedWait) // nothing that was posted is left to flush for it
+	o := sample(j, "")
+	if err := errors.Join(j.Begin(t.Context(), o), j.Commit(t.Context(), o.ID, nil, "")); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		j.w.queueing.Lock()
+		held := j.w.holdsUp()
+		j.w.queueing.Unlock()
+		if !held {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a commit that nobody flushed holds up all that follow")
+		}
+	}
+	before := j.w.ahead.count.Load()
+	if err := j.Begin(t.Context(), edit(j)); err != nil || j.w.ahead.count.Load() != before+1 {
+		t.Errorf("%v, %d records after %d", err, j.w.ahead.count.Load(), before)
+	}
+}
+
 // TestAheadTorn damages one record: those before it count, it and what follows do not.
 func TestAheadTorn(t *testing.T) {
 	t.Parallel()
@@ -121,6 +160,7 @@ func TestAheadTorn(t *testing.T) {
 func TestAheadBarrier(t *testing.T) {
 	t.Parallel()
 	j := fresh(t)
+	j.w.patience = time.Hour // the flush that comes by itself is another test's
 	ctx := t.Context()
 	begin := func(o Operation, want bool) {
 		t.Helper()

@@ -61,7 +61,7 @@ func (p *preparer) add(to **sql.Stmt, query string) {
 
 // open makes the writer's connection; prepare makes its statements, once the tables are.
 func (w *writer) open(ctx context.Context, j *Journal, source string) error {
-	w.j = j
+	w.j, w.patience = j, postedWait
 	w.barrier = 1 // what an earlier process left may not have been flushed
 	var err error
 	if w.db, err = sql.Open("sqlite", source); err != nil {

@@ -28,10 +28,11 @@ type writer struct {
 
 	queueing sync.Mutex // guards the fields down to ahead
 	queue    []*job
-	led      bool  // somebody has the lead
-	armed    bool  // somebody is about to write what was posted
-	solid    int   // jobs queued or running that no record ahead may overtake
-	barrier  int64 // version of the newest of them that was written
+	led      bool          // somebody has the lead
+	patience time.Duration // how long what was posted may wait
+	armed    bool          // somebody is about to write what was posted
+	solid    int           // jobs queued or running that no record ahead may overtake
+	barrier  int64         // version of the newest of them that was written
 	shut     bool
 	ahead    ahead
 
@@ -222,7 +223,7 @@ func (w *writer) arm() {
 		return
 	}
 	w.armed = true
-	time.AfterFunc(postedWait, func() {
+	time.AfterFunc(w.patience, func() {
 		w.queueing.Lock()
 		w.armed = false
 		mine := !w.led && len(w.queue) > 0
