@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -172,44 +174,140 @@ func (n *Node) manifest(ctx context.Context, old memo) (Manifest, memo, error) {
 	return n.manifestOf(ctx, old, nil)
 }
 
-// manifestOf leaves out what without, which may be nil, names by its path below n.
+// manifestOf leaves out what without, which may be nil, names by its path below n. One
+// walk opens the files and as many goroutines as there are cores digest them; what they find
+// is taken in the order of the walk.
 func (n *Node) manifestOf(ctx context.Context, old memo, without func(below string) bool) (Manifest, memo, error) {
-	h, m, now := newManifestHash(), Manifest{}, memo{}
+	r := newDigesters(ctx)
+	defer r.end()
+	l := &listing{h: newManifestHash(), now: memo{}}
 	err := n.Tree(ctx, func(p op.Path, info Info, node func() (*Node, error)) error {
-		below := string(p)
+		e := &listed{below: string(p), info: info}
 		if n.Path != "." {
-			below = below[len(n.Path)+1:]
+			e.below = e.below[len(n.Path)+1:]
 		}
-		if without != nil && without(below) {
+		if without != nil && without(e.below) {
 			return fs.SkipDir
 		}
-		var content op.Digest
-		switch info.Kind {
-		case op.Symlink:
-			content = HashBytes([]byte(info.Target))
-		case op.File:
-			s := old[below]
-			if !s.holds(info) {
-				var err error
-				if s, err = readSeen(ctx, node); errors.Is(err, op.NotFound) {
+		if info.Kind == op.File {
+			if e.seen = old[e.below]; !e.seen.holds(info) {
+				file, err := node()
+				if errors.Is(err, op.NotFound) {
 					return nil
 				} else if err != nil {
 					return err
 				}
-				info = s.info
+				e.read = r.read(file)
 			}
-			now[below], content = s, s.digest
-			m.Bytes += info.Size
 		}
-		m.Entries++
-		h.entry(below, info, content)
-		return nil
+		l.queue = append(l.queue, e)
+		return l.take(maxAhead)
 	})
+	if err == nil {
+		err = l.take(0)
+	}
 	if err != nil {
 		return Manifest{}, nil, err
 	}
-	m.Digest = wireDigest(h.h)
-	return m, now, nil
+	l.m.Digest = wireDigest(l.h.h)
+	return l.m, l.now, nil
+}
+
+// maxAhead is how many things a walk may be ahead of their digests: each file among them
+// holds two handles.
+const maxAhead = 64
+
+// listed is one thing of a manifest.
+type listed struct {
+	below string
+	info  Info
+	seen  seen            // of a file, when read is nil
+	read  <-chan digested // of a file whose bytes are being read
+}
+
+// listing puts a manifest together.
+type listing struct {
+	h     manifestHash
+	m     Manifest
+	now   memo
+	queue []*listed // in the walk's order
+}
+
+// take moves the first into the digest until at most most are left.
+func (l *listing) take(most int) error {
+	for len(l.queue) > most {
+		e := l.queue[0]
+		l.queue = l.queue[1:]
+		var content op.Digest
+		switch e.info.Kind {
+		case op.Symlink:
+			content = HashBytes([]byte(e.info.Target))
+		case op.File:
+			if e.read != nil {
+				got := <-e.read
+				if errors.Is(got.err, op.NotFound) {
+					continue
+				} else if got.err != nil {
+					return got.err
+				}
+				e.seen, e.info = got.seen, got.seen.info
+			}
+			l.now[e.below], content = e.seen, e.seen.digest
+			l.m.Bytes += e.info.Size
+		}
+		l.m.Entries++
+		l.h.entry(e.below, e.info, content)
+	}
+	return nil
+}
+
+// digesters read files beside a walk.
+type digesters struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	jobs   chan reading
+	group  sync.WaitGroup
+	idle   int // goroutines that may still be started
+}
+
+type reading struct {
+	file *Node
+	to   chan<- digested
+}
+
+type digested struct {
+	seen seen
+	err  error
+}
+
+func newDigesters(ctx context.Context) *digesters {
+	r := &digesters{jobs: make(chan reading, maxAhead), idle: runtime.GOMAXPROCS(0)}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	return r
+}
+
+// read has a file digested and closed.
+func (r *digesters) read(file *Node) <-chan digested {
+	if r.idle > 0 {
+		r.idle--
+		r.group.Go(func() {
+			for j := range r.jobs {
+				s, err := j.file.hash(r.ctx)
+				j.file.Close()
+				j.to <- digested{s, err}
+			}
+		})
+	}
+	to := make(chan digested, 1)
+	r.jobs <- reading{file, to}
+	return to
+}
+
+// end waits until no file is open; what nobody took is given up.
+func (r *digesters) end() {
+	r.cancel()
+	close(r.jobs)
+	r.group.Wait()
 }
 
 func readSeen(ctx context.Context, node func() (*Node, error)) (seen, error) {
