@@ -3,6 +3,7 @@ package protected
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	ignore "github.com/sabhiram/go-gitignore"
 )
@@ -12,12 +13,14 @@ import (
 // guards x), never fewer, but for "?" on a name that is not ASCII.
 type second struct {
 	must    string // bytes of a path that the pattern matches; a cheap look before the regexp
-	matcher *ignore.GitIgnore
+	matcher func() *ignore.GitIgnore
 }
 
+// newSecond leaves the regexp to the first path that gets past the cheap look: compiling
+// those of all patterns was a fifth of what a start costs, and most are never asked.
 func newSecond(p pattern) second {
-	s := second{must: longest(p.glob.tokens), matcher: ignore.CompileIgnoreLines(rewrite(p))}
-	return s
+	compile := func() *ignore.GitIgnore { return ignore.CompileIgnoreLines(rewrite(p)) }
+	return second{must: longest(p.glob.tokens), matcher: sync.OnceValue(compile)}
 }
 
 // covers asks for path and each ancestor, as a file and as a directory.
@@ -25,8 +28,9 @@ func (s second) covers(path string) bool {
 	if !strings.Contains(path, s.must) {
 		return false
 	}
+	m := s.matcher()
 	for end := range ends(path) {
-		if s.matcher.MatchesPath(path[:end]) || s.matcher.MatchesPath(path[:end]+"/") {
+		if m.MatchesPath(path[:end]) || m.MatchesPath(path[:end]+"/") {
 			return true
 		}
 	}
