@@ -47,40 +47,48 @@ func served(channel, method, path string) bool {
 
 // most is how many requests of a daemon run at once; more are told to come again. One token
 // has half of them, since a request may wait for a minute and the others want to be served
-// meanwhile. Answers have room of their own: no agent keeps a reviewer out.
+// meanwhile. Answers have room of their own: no agent keeps a reviewer out. What bodies take is
+// bounded too, since all of a message is in memory before its token can be looked at; so is
+// what waits for us in the client.
 const (
 	most      = 64
 	mostOfOne = most / 2
 	mostSaid  = 16
+	mostBytes = 8 << 20
+	mostQueue = 16 << 20
 )
 
-// room counts the requests that run, in all and of each token.
+// room counts the requests that run, in all and of each token, and the bytes of their bodies.
 type room struct {
 	most, ofOne int
 
-	mu  sync.Mutex // guards the rest
-	all int
-	of  map[string]int
+	mu    sync.Mutex // guards the rest
+	all   int
+	bytes int
+	of    map[string]int
 }
 
 func newRoom(most, ofOne int) *room { return &room{most: most, ofOne: ofOne, of: map[string]int{}} }
 
-// enter reports whether there is room, and takes it.
-func (r *room) enter(who string) bool {
+// enter reports whether there is room, and takes it. A body that is larger than all the room
+// has it alone.
+func (r *room) enter(who string, size int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all >= r.most || r.of[who] >= r.ofOne {
+	if r.all >= r.most || r.of[who] >= r.ofOne || r.bytes > 0 && r.bytes+size > mostBytes {
 		return false
 	}
 	r.all++
+	r.bytes += size
 	r.of[who]++
 	return true
 }
 
-func (r *room) leave(who string) {
+func (r *room) leave(who string, size int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all--
+	r.bytes -= size
 	if r.of[who]--; r.of[who] == 0 {
 		delete(r.of, who)
 	}
@@ -95,14 +103,14 @@ func (l *Link) take(root Root, channel string, m *nats.Msg) {
 		return // nobody waits for a reply, or it would go where the daemon may publish and the sender may not
 	}
 	room, who := l.rooms[channel], m.Header.Get(headAuth)
-	if !room.enter(who) {
+	if !room.enter(who, len(m.Data)) {
 		l.refuse(m, op.Fail(op.NotReady, "this machine serves as many requests as it can, or as one token has room for").Do("send it again a little later"))
 		return
 	}
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
-		defer room.leave(who)
+		defer room.leave(who, len(m.Data))
 		l.serve(root, channel, m)
 	}()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,12 +11,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	natsd "github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"holdpoint/audit"
 	natsbridge "holdpoint/bridge/nats"
@@ -248,4 +252,120 @@ func TestNATSWalls(t *testing.T) {
 			}
 		}
 	})
+}
+
+// floodsNATS sends a daemon, which is a process of its own, all that memory could be spent
+// on before a token is looked at.
+func floodsNATS(t *testing.T, c *cluster, root string, pid int, served func()) {
+	if ports := listens(t, pid); len(ports) > 0 {
+		t.Errorf("the daemon listens on %v: idle connections could be made to it", ports)
+	}
+	subject := natsbridge.Subject(root, natsbridge.Call)
+	open := dial(t, c.url(), c.creds(fleetAccount, "open", nil), "")
+	served()
+	before := residentOf(fmt.Sprint(pid))
+	// The highest mark is set back to what is used now.
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+	// 1 GiB in messages as large as the servers let through, none with a token.
+	const size, messages = 1<<20 - 4<<10, 1028
+	body := make([]byte, size)
+	var looked atomic.Int64
+	each(messages, 16, func(i int) {
+		m := &natsgo.Msg{Subject: subject, Header: natsgo.Header{"Holdpoint-Version": {"1.0"}, "Holdpoint-Method": {"POST"}, "Holdpoint-Path": {"/v1/call"}}, Data: body}
+		got, err := open.RequestMsg(m, 2*time.Minute)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if s := got.Header.Get("Holdpoint-Status"); s != "401" && s != "503" {
+			t.Errorf("message %d: %s %s", i, s, got.Data)
+		} else if s == "401" {
+			looked.Add(1)
+		}
+	})
+	if looked.Load() == 0 {
+		t.Error("no message came as far as its token")
+	}
+	served()
+	// What the servers themselves cut off: one message of 1 GiB, a line of 64 MiB. What never
+	// ends, and what never begins, waits at the servers: the daemon has the whole or nothing.
+	creds := c.creds(fleetAccount, "raw", nil)
+	for _, begins := range []string{"PUB " + subject + " 1073741824\r\n", strings.Repeat("A", 64<<20), "PUB " + subject + " 10\r\nabc", ""} {
+		end := rawNATS(t, c, creds, begins)
+		served()
+		end()
+	}
+	grown := highest(t, pid) - before
+	t.Logf("fleet: %d MiB without a token in %d messages, an endless line and messages that never end: of %.1f MiB the daemon grew by %.1f MiB at most", messages*size>>20, messages, float64(before)/(1<<20), float64(grown)/(1<<20))
+	if limit := int64(64 << 20); !raceEnabled && grown > limit {
+		t.Errorf("the daemon grew by %d MiB, more than %d", grown>>20, limit>>20)
+	}
+}
+
+// highest is the most memory that a process has had since its mark was set back.
+func highest(t *testing.T, pid int) int64 {
+	t.Helper()
+	for _, l := range strings.Split(string(must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)), "\n") {
+		if f := strings.Fields(l); len(f) == 3 && f[0] == "VmHWM:" {
+			kib := must(strconv.ParseInt(f[1], 10, 64))(t)
+			return kib << 10
+		}
+	}
+	t.Fatal("the process is gone")
+	return 0
+}
+
+// rawNATS connects to a server by hand with somebody's credentials, and sends what a client
+// of ours would not.
+func rawNATS(t *testing.T, c *cluster, creds, begins string) (end func()) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.url(), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	r := bufio.NewReader(conn)
+	line, err := r.ReadString('\n')
+	var info struct{ Nonce string }
+	if err != nil || json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info) != nil {
+		t.Fatal(line, err)
+	}
+	b := must(os.ReadFile(creds))(t)
+	token := must(nkeys.ParseDecoratedJWT(b))(t)
+	pair := must(nkeys.ParseDecoratedNKey(b))(t)
+	signed := must(pair.Sign([]byte(info.Nonce)))(t)
+	fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"jwt\":%q,\"sig\":%q}\r\nPING\r\n", token, base64.RawURLEncoding.EncodeToString(signed))
+	if line, err = r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "PONG") {
+		t.Fatalf("not let in: %q %v", line, err)
+	}
+	go io.WriteString(conn, begins)
+	return func() { conn.Close() }
+}
+
+// listens gives the TCP ports that a process listens on.
+func listens(t *testing.T, pid int) (ports []string) {
+	t.Helper()
+	mine := map[string]bool{}
+	fds := must(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
+	for _, fd := range fds {
+		at, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name()))
+		mine[strings.TrimSuffix(strings.TrimPrefix(at, "socket:["), "]")] = strings.HasPrefix(at, "socket:[")
+	}
+	if len(fds) < 3 {
+		t.Fatalf("the process has %d descriptors", len(fds))
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		b, err := os.ReadFile("/proc/net/" + table)
+		if err != nil {
+			continue // no IPv6 here
+		}
+		for _, l := range strings.Split(string(b), "\n") {
+			if f := strings.Fields(l); len(f) > 9 && f[3] == "0A" && mine[f[9]] {
+				ports = append(ports, f[1])
+			}
+		}
+	}
+	return ports
 }
