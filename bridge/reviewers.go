@@ -29,6 +29,7 @@ type People interface {
 // ReviewerRequest asks for an entry of the roster that no browser makes.
 type ReviewerRequest struct {
 	Name, Kind, Account, Device string
+	Passkey                     string // as the page of a hub shows it
 	Public                      []byte
 	Roots                       []string
 	Expires                     time.Duration
@@ -61,11 +62,11 @@ func (s *Server) getReviewers(w http.ResponseWriter, r *http.Request, _ op.Calle
 func (s *Server) postReviewer(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	o, err := body(r)
 	if err == nil {
-		err = only(o, "name", "kind", "public", "account", "device", "roots", "expires")
+		err = only(o, "name", "kind", "public", "passkey", "account", "device", "roots", "expires")
 	}
 	var req ReviewerRequest
 	var public, expires string
-	for name, dst := range map[string]*string{"name": &req.Name, "kind": &req.Kind, "public": &public, "account": &req.Account, "device": &req.Device, "expires": &expires} {
+	for name, dst := range map[string]*string{"name": &req.Name, "kind": &req.Kind, "public": &public, "passkey": &req.Passkey, "account": &req.Account, "device": &req.Device, "expires": &expires} {
 		if err == nil {
 			*dst, err = text(o, name)
 		}

@@ -38,7 +38,7 @@ var routeDocs = map[string]routeDoc{
 
 	"GET /v1/me":                        {role: "any", does: "Whose token this is, and whether answers of theirs take a passkey."},
 	"GET /v1/reviewers":                 {role: "reviewer", does: "The roster of people who answer, with their keys, ended ones too."},
-	"POST /v1/reviewers":                {role: "operator", does: "Enrolls a key, or an account of the identity provider.", body: "name! kind!:enum=ed25519|oidc public account device roots:list expires", fails: changes},
+	"POST /v1/reviewers":                {role: "operator", does: "Enrolls a key, an account of the identity provider, or a passkey of a hub's page.", body: "name! kind!:enum=ed25519|oidc|passkey public passkey account device roots:list expires", fails: changes},
 	"DELETE /v1/reviewers/{id}":         {role: "operator", does: "Ends an entry, or by a name all of a person's, with their tokens.", fails: changes},
 	"POST /v1/passkeys/begin":           {role: "reviewer", does: "Begins to register a passkey: prove with one that is there, or create.", body: "proof:object", fails: changes},
 	"POST /v1/passkeys":                 {role: "reviewer", does: "Registers what the browser made.", body: "credential!:object device", fails: changes},

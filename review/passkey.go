@@ -69,6 +69,7 @@ func (k *Passkeys) Site() Site {
 // stored is what is kept of a passkey: where it works, and all that the library asks back.
 type stored struct {
 	Site       string              `json:"site"`
+	Origin     string              `json:"origin,omitempty"` // of the page of a hub, where the passkey was made there; it is used nowhere else
 	Credential webauthn.Credential `json:"credential"`
 }
 
@@ -93,7 +94,7 @@ func personOf(name, site string, entries []Reviewer) person {
 	p := person{name: name}
 	for _, r := range entries {
 		var s stored
-		if r.Kind == Passkey && json.Unmarshal(r.Credential, &s) == nil && s.Site == site {
+		if r.Kind == Passkey && json.Unmarshal(r.Credential, &s) == nil && s.Site == site && s.Origin == "" {
 			p.keys = append(p.keys, s.Credential)
 		}
 	}
@@ -150,7 +151,7 @@ func (k *Passkeys) Registered(name string, made []byte) (Reviewer, error) {
 	if err != nil {
 		return Reviewer{}, notMade(err)
 	}
-	kept, err := json.Marshal(stored{site.ID, *c})
+	kept, err := json.Marshal(stored{Site: site.ID, Credential: *c})
 	return Reviewer{Kind: Passkey, Public: c.PublicKey, Credential: kept}, err
 }
 
@@ -216,7 +217,7 @@ func (k *Passkeys) check(name string, entries []Reviewer, x exchange, parsed *pr
 	}
 	for _, r := range entries {
 		var s stored
-		if r.Kind == Passkey && json.Unmarshal(r.Credential, &s) == nil && s.Site == site.ID && string(s.Credential.ID) == string(c.ID) {
+		if r.Kind == Passkey && json.Unmarshal(r.Credential, &s) == nil && s.Site == site.ID && s.Origin == "" && string(s.Credential.ID) == string(c.ID) {
 			s.Credential, r.Used = *c, k.Now().UTC()
 			r.Credential, err = json.Marshal(s)
 			return r, err

@@ -55,7 +55,7 @@ func Open(ctx context.Context, c Config) (*Hub, <-chan struct{}) {
 }
 
 // served are the routes of a hub. All others belong to a machine.
-var served = regexp.MustCompile(`^(GET /(healthz|readyz|page/.*|v1/approvals|v1/approvals/[^/]+|v1/events|v1/status)?|POST /v1/login|POST /v1/approvals/[^/]+/answer)$`)
+var served = regexp.MustCompile(`^(GET /(healthz|readyz|page/.*|v1/approvals|v1/approvals/[^/]+|v1/events|v1/me|v1/status)?|POST /v1/login|POST /v1/approvals/[^/]+/answer)$`)
 
 // Handler serves the page and its routes, by the same code as a daemon's.
 func (h *Hub) Handler(page http.Handler) http.Handler {
@@ -78,6 +78,19 @@ func (h *Hub) Caller(context.Context, string) (op.Caller, journal.Token, error) 
 
 // CheckPassphrase tells whether it is that of the hub.
 func (h *Hub) CheckPassphrase(_ context.Context, passphrase string) error { return h.check(passphrase) }
+
+// Me tells the page that it is one of a hub: it asks the person's own passkey, and no daemon.
+func (h *Hub) Me(context.Context, op.Caller) (any, error) {
+	return Me{Name: "hub", Role: op.Observer, Hub: true, Keys: []struct{}{}}, nil
+}
+
+// Me is what a hub's page learns of whoever looks at it: nothing, since a hub knows nobody.
+type Me struct {
+	Name string     `json:"name"`
+	Role op.Role    `json:"role"`
+	Hub  bool       `json:"hub"`
+	Keys []struct{} `json:"keys"`
+}
 
 // Denied is told nowhere: a hub keeps no record. Machines do.
 func (h *Hub) Denied(string, error) {}

@@ -43,7 +43,7 @@ type Link struct {
 
 	calls   context.Context // of requests
 	end     context.CancelFunc
-	room    chan struct{} // one for each request that runs
+	rooms   map[string]*room // by channel: for requests that run
 	running sync.WaitGroup
 	keepers sync.WaitGroup
 	again   chan struct{} // a connection was made
@@ -71,7 +71,7 @@ func Open(o Options, cfg Config) (*Link, error) {
 		cfg.Beat = beat
 	}
 	o.Inbox = cfg.Daemon
-	l := &Link{cfg: cfg, room: make(chan struct{}, most), again: make(chan struct{}, 1)}
+	l := &Link{cfg: cfg, rooms: map[string]*room{Call: newRoom(most, mostOfOne), Answer: newRoom(mostSaid, mostSaid)}, again: make(chan struct{}, 1)}
 	l.notes.say = o.Say
 	c, err := Connect(o)
 	if err != nil {

@@ -193,6 +193,9 @@ func (l *Link) listen(one *claim) {
 	}
 	for _, channel := range []string{Call, Answer} {
 		s, err := l.conn.Subscribe(Subject(one.root.Key, channel), func(m *nats.Msg) { l.take(one.root, channel, m) })
+		if err == nil {
+			err = s.SetPendingLimits(nats.DefaultSubPendingMsgsLimit, mostQueue)
+		}
 		if err != nil {
 			one.quiet()
 			l.notes.trouble("presence", "the subjects of root "+one.root.Key+" cannot be listened to: "+err.Error())

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 
@@ -44,8 +45,54 @@ func served(channel, method, path string) bool {
 	return slices.ContainsFunc(routes[channel], func(r route) bool { return r.method == method && patterns[r.path].MatchString(path) })
 }
 
-// most is how many requests of a daemon run at once; more are told to come again.
-const most = 64
+// most is how many requests of a daemon run at once; more are told to come again. One token
+// has half of them, since a request may wait for a minute and the others want to be served
+// meanwhile. Answers have room of their own: no agent keeps a reviewer out. What bodies take is
+// bounded too, since all of a message is in memory before its token can be looked at; so is
+// what waits for us in the client.
+const (
+	most      = 64
+	mostOfOne = most / 2
+	mostSaid  = 16
+	mostBytes = 8 << 20
+	mostQueue = 16 << 20
+)
+
+// room counts the requests that run, in all and of each token, and the bytes of their bodies.
+type room struct {
+	most, ofOne int
+
+	mu    sync.Mutex // guards the rest
+	all   int
+	bytes int
+	of    map[string]int
+}
+
+func newRoom(most, ofOne int) *room { return &room{most: most, ofOne: ofOne, of: map[string]int{}} }
+
+// enter reports whether there is room, and takes it. A body that is larger than all the room
+// has it alone.
+func (r *room) enter(who string, size int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all >= r.most || r.of[who] >= r.ofOne || r.bytes > 0 && r.bytes+size > mostBytes {
+		return false
+	}
+	r.all++
+	r.bytes += size
+	r.of[who]++
+	return true
+}
+
+func (r *room) leave(who string, size int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all--
+	r.bytes -= size
+	if r.of[who]--; r.of[who] == 0 {
+		delete(r.of, who)
+	}
+}
 
 // kept is what a reply needs of a message besides its body.
 const kept = 4 << 10
@@ -55,21 +102,48 @@ func (l *Link) take(root Root, channel string, m *nats.Msg) {
 	if !strings.HasPrefix(m.Reply, inboxes) {
 		return // nobody waits for a reply, or it would go where the daemon may publish and the sender may not
 	}
-	select {
-	case l.room <- struct{}{}:
-	default:
-		l.refuse(m, op.Fail(op.NotReady, "this machine serves as many requests as it can").Do("send it again a little later"))
+	room, who := l.rooms[channel], m.Header.Get(headAuth)
+	if !room.enter(who, len(m.Data)) {
+		l.refuse(m, op.Fail(op.NotReady, "this machine serves as many requests as it can, or as one token has room for").Do("send it again a little later"))
 		return
 	}
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
-		defer func() { <-l.room }()
+		defer room.leave(who, len(m.Data))
 		l.serve(root, channel, m)
 	}()
 }
 
+// ofPage are headers that a browser gives to a request. A bus has no use for them: what has
+// them was carried here from a web page, by a gateway or over a websocket.
+var ofPage = []string{"Host", "Origin", "Sec-Fetch-Site"}
+
+// fromPage refuses what a web page may have sent, before anything else is looked at, as the
+// routes of HTTP do. It reports whether it did.
+func (l *Link) fromPage(m *nats.Msg) bool {
+	for name, values := range m.Header { // keys of NATS keep their case
+		if slices.Contains(ofPage, http.CanonicalHeaderKey(name)) {
+			l.refuse(m, op.Fail(op.BadOrigin, "messages that carry a browser's headers are not served").In(http.CanonicalHeaderKey(name)))
+			return true
+		}
+		if http.CanonicalHeaderKey(name) == "Content-Type" && slices.ContainsFunc(values, notJSON) {
+			l.refuseWith(m, http.StatusUnsupportedMediaType, op.Fail(op.BadRequest, "the content type must be application/json"))
+			return true
+		}
+	}
+	return false
+}
+
+func notJSON(kind string) bool {
+	kind, _, _ = strings.Cut(kind, ";")
+	return !strings.EqualFold(strings.TrimSpace(kind), "application/json")
+}
+
 func (l *Link) serve(root Root, channel string, m *nats.Msg) {
+	if l.fromPage(m) {
+		return
+	}
 	if err := spoken(m.Header.Get(headVersion)); err != nil {
 		l.refuse(m, err)
 		return
@@ -106,8 +180,10 @@ func (l *Link) serve(root Root, channel string, m *nats.Msg) {
 	l.reply(m, max(w.status, http.StatusOK), w.body.Bytes())
 }
 
-func (l *Link) refuse(m *nats.Msg, e *op.Error) {
-	l.reply(m, op.HTTPStatus(e.Code), op.Canonical(op.Object{"error": op.Object{"code": string(e.Code), "message": e.Message, "field": e.Field, "hint": e.Hint}}))
+func (l *Link) refuse(m *nats.Msg, e *op.Error) { l.refuseWith(m, op.HTTPStatus(e.Code), e) }
+
+func (l *Link) refuseWith(m *nats.Msg, status int, e *op.Error) {
+	l.reply(m, status, op.Canonical(op.Object{"error": op.Object{"code": string(e.Code), "message": e.Message, "field": e.Field, "hint": e.Hint}}))
 }
 
 func (l *Link) reply(m *nats.Msg, status int, body []byte) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	natsd "github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/crypto/nacl/box"
@@ -40,8 +41,8 @@ type natsBench struct {
 	open   *natsgo.Conn
 }
 
-func newBench(t *testing.T) *natsBench {
-	x := &natsBench{t: t, c: newCluster(t, 1), secret: natsbridge.NewHubSecret(), ada: newSigner(t, "ada")}
+func newBench(t *testing.T, change ...func(*natsd.Options)) *natsBench {
+	x := &natsBench{t: t, c: newCluster(t, 1, change...), secret: natsbridge.NewHubSecret(), ada: newSigner(t, "ada")}
 	hub := dial(t, x.c.url(), x.c.creds(fleetAccount, "hub", ptr(natsbridge.HubMay())), natsbridge.HubInbox)
 	if err := natsbridge.MakeStores(context.Background(), hub, 1, 300*time.Millisecond); err != nil {
 		t.Fatal(err)

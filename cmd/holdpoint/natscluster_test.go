@@ -42,7 +42,7 @@ type node struct {
 
 const fleetAccount, otherAccount = "FLEET", "OTHER"
 
-func newCluster(t testing.TB, nodes int) *cluster {
+func newCluster(t testing.TB, nodes int, change ...func(*natsd.Options)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir(), accounts: map[string]nkeys.KeyPair{}, tokens: map[string]string{}}
 	c.operator = must(nkeys.CreateOperator())(t)
@@ -70,6 +70,9 @@ func newCluster(t testing.TB, nodes int) *cluster {
 					n.options.Routes = append(n.options.Routes, &url.URL{Scheme: "nats", Host: other.routes.l.Addr().String()})
 				}
 			}
+		}
+		for _, f := range change {
+			f(&n.options)
 		}
 		n.start()
 	}

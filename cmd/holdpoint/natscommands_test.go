@@ -135,6 +135,18 @@ func TestFleetCommands(t *testing.T) {
 	at, key := hub.find(t, `page +(http://\S+)`), hub.find(t, `key +(hub:\S+)`)
 	daemon, log := there.start("serve", "--root", file("ws"), "--nats", c.url(), "--nats-creds", user("daemon", "--root", root, "--daemon", status.Daemon), "--nats-hub-key", key)
 	log.find(t, "(try) ")
+	// Before anybody gives a passphrase, whose hashing takes more memory than what is measured.
+	t.Run("S78 (part) NATS: floods without a token, endless lines and messages that never end cost the daemon little, and it listens nowhere", func(t *testing.T) {
+		secret, err := os.ReadFile(file("state/tokens/agent"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := console{t, []string{"HOME=" + dir, "HOLDPOINT_STATE=" + file("nothing"), "HOLDPOINT_NATS=" + c.url(), "HOLDPOINT_NATS_CREDS=" + c.creds(fleetAccount, "one", nil),
+			"HOLDPOINT_NATS_ROOT=" + root, "HOLDPOINT_TOKEN=" + strings.TrimSpace(string(secret))}}
+		floodsNATS(t, c, root, daemon.Process.Pid, func() {
+			awaitIn(t, time.Minute, func() bool { _, code := one.run("call", "list_directory", "--json"); return code == 0 }, "others to be served meanwhile")
+		})
+	})
 	public := strings.TrimSpace(desk.must("review", "keygen", file("ada.key")))
 	there.must("reviewer", "add", "--name", "ada", "--key", public)
 	var token struct{ Token string }

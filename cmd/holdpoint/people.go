@@ -21,6 +21,13 @@ func (a adapter) AddReviewer(ctx context.Context, by op.Caller, r bridge.Reviewe
 	if r.Expires > 0 {
 		one.Expires = time.Now().UTC().Add(r.Expires)
 	}
+	if r.Kind == review.Passkey && r.Passkey != "" {
+		made, err := review.ParsePasskey(r.Passkey)
+		if err != nil {
+			return nil, err
+		}
+		one.Public, one.Credential = made.Public, made.Credential
+	}
 	return a.engine.AddReviewer(ctx, by, one)
 }
 func (a adapter) RevokeReviewer(ctx context.Context, by op.Caller, which string) (any, error) {

@@ -45,16 +45,18 @@ func (a *app) reviewerCommand() *cobra.Command {
 }
 
 func (a *app) reviewerAddCommand() *cobra.Command {
-	var name, key, account, device string
+	var name, key, account, passkey, device string
 	var roots []string
 	var expires durationFlag
-	c := &cobra.Command{Use: "add --name NAME --key FILE|BASE64 | --account ACCOUNT", Args: noArgs,
-		Short: "Enroll a signing key, or an account of the identity provider; passkeys are registered on the page",
+	c := &cobra.Command{Use: "add --name NAME --key FILE|BASE64 | --account ACCOUNT | --passkey TEXT", Args: noArgs,
+		Short: "Enroll a signing key, an account of the identity provider, or a passkey of a hub's page; others are registered on the page",
 		RunE: func(c *cobra.Command, _ []string) error {
 			body := map[string]any{"name": name}
 			switch {
-			case name == "" || (key == "") == (account == ""):
-				return usagef("give --name, and one of --key and --account")
+			case name == "" || given(key, account, passkey) != 1:
+				return usagef("give --name, and one of --key, --account and --passkey")
+			case passkey != "":
+				body["kind"], body["passkey"] = "passkey", passkey
 			case key != "":
 				public, err := ed25519Key(key)
 				if err != nil {
@@ -88,10 +90,21 @@ func (a *app) reviewerAddCommand() *cobra.Command {
 	f.StringVar(&name, "name", "", "what the audit and the cards call the person")
 	f.StringVar(&key, "key", "", "the public half of an ed25519 key: a PEM file, or base64 of its 32 bytes")
 	f.StringVar(&account, "account", "", "an email address as the identity provider gives it")
+	f.StringVar(&passkey, "passkey", "", "the `TEXT` that the page of a hub shows of a passkey made there")
 	f.StringVar(&device, "device", "", "a word for the key, such as laptop")
 	f.StringSliceVar(&roots, "root", nil, "review only this workspace; may come several times")
 	f.Var(&expires, "expires", "end the entry after this while, such as 90d")
 	return c
+}
+
+// given counts the texts that are not empty.
+func given(texts ...string) (n int) {
+	for _, t := range texts {
+		if t != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // ed25519Key reads a public key from a PEM file or from its own base64.

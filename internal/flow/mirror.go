@@ -58,8 +58,13 @@ func (e *Engine) AnswerCarried(ctx context.Context, root string, id op.ID, a jou
 	if err != nil {
 		return journal.Approval{}, err
 	}
-	who, err := roster.Signed(review.Statement{Card: id, ShownDigest: a.ShownDigest, Answer: a.Answer, Remember: a.Remember, Note: a.Note}, p, e.cfg.Now())
-	if err != nil {
+	s := review.Statement{Card: id, ShownDigest: a.ShownDigest, Answer: a.Answer, Remember: a.Remember, Note: a.Note}
+	check := roster.Signed
+	if len(p.Assertion) > 0 {
+		check = roster.Touched
+	}
+	who, err := check(s, p, e.cfg.Now())
+	if err != nil && !review.Copied(err) { // of a copy the answer itself puts on record whose it is
 		e.Denied("signed_answer", err)
 		return journal.Approval{}, err
 	}

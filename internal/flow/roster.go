@@ -77,8 +77,9 @@ func (e *Engine) Roster(ctx context.Context) (review.Roster, error) {
 	return e.roster.all(ctx, e.jrn)
 }
 
-// AddReviewer enrolls one more way in which a person shows to be that person. Passkeys come
-// by RegisterPasskey alone, which has seen the browser's word for them.
+// AddReviewer enrolls one more way in which a person shows to be that person. Passkeys of
+// this page come by RegisterPasskey alone, which has seen the browser's word for them; those
+// of a hub's page as the text that is shown there.
 func (e *Engine) AddReviewer(ctx context.Context, by op.Caller, r review.Reviewer) (ReviewerView, error) {
 	switch {
 	case !op.Label(r.Name):
@@ -87,8 +88,8 @@ func (e *Engine) AddReviewer(ctx context.Context, by op.Caller, r review.Reviewe
 		return ReviewerView{}, op.Fail(op.BadRequest, "an ed25519 key has 32 bytes").In("public")
 	case r.Kind == review.OIDC && (!strings.Contains(r.Account, "@") || len(r.Account) > 254):
 		return ReviewerView{}, op.Fail(op.BadRequest, "an entry of the identity provider needs the account: an email address").In("account").Do("groups are given names in the configuration, under oidc.people")
-	case r.Kind != review.Ed25519 && r.Kind != review.OIDC:
-		return ReviewerView{}, op.Fail(op.BadRequest, "kind must be ed25519 or oidc").In("kind").Do("a passkey is registered on the review page, by its owner")
+	case r.Kind != review.Ed25519 && r.Kind != review.OIDC && len(r.Credential) == 0:
+		return ReviewerView{}, op.Fail(op.BadRequest, "kind must be ed25519, oidc or passkey").In("kind").Do("a passkey of this daemon's page is registered there, by its owner; one of a hub's page takes the text shown there as passkey")
 	case !r.Expires.IsZero() && !r.Expires.After(e.cfg.Now()):
 		return ReviewerView{}, op.Fail(op.BadRequest, "the entry would be over before it began").In("expires")
 	}

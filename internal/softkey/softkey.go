@@ -79,8 +79,8 @@ func (k *Key) answer(response map[string]any) []byte {
 	return b
 }
 
-// Create answers the options of a registration.
-func (k *Key) Create(asked []byte) []byte {
+// made is the authenticator's half of a registration, with the key.
+func (k *Key) made() []byte {
 	point, err := k.key.PublicKey.Bytes()
 	if err != nil {
 		panic("softkey: " + err.Error())
@@ -90,7 +90,15 @@ func (k *Key) Create(asked []byte) []byte {
 	cose = append(append(cose, 0x22, 0x58, 0x20), point[33:]...)
 	data := append(k.data(k.Flags|attested), make([]byte, 16)...)
 	data = append(binary.BigEndian.AppendUint16(data, uint16(len(k.ID))), k.ID...)
-	data = append(data, cose...)
+	return append(data, cose...)
+}
+
+// Text is the passkey as the page of a hub shows it.
+func (k *Key) Text() string { return "passkey:" + b64(k.made()) + "@" + k.Origin }
+
+// Create answers the options of a registration.
+func (k *Key) Create(asked []byte) []byte {
+	data := k.made()
 	// CBOR: {"fmt": "none", "attStmt": {}, "authData": data}
 	object := append([]byte("\xa3\x63fmt\x64none\x67attStmt\xa0\x68authData\x58"), byte(len(data)))
 	object = append(object, data...)

@@ -91,6 +91,7 @@
     $('login').hidden = true;
     for (const id of ['desk', 'tabs', 'live', 'keys', 'who', 'leave']) $(id).hidden = false;
     drawMe();
+    $('tab-history').hidden = !!S.me.hub; // what was done is told by each machine
     // The list is read when the stream stands, so that nothing falls between the two.
     const listed = new Promise((done) => { S.listed = done; });
     listen();
@@ -113,6 +114,7 @@
   // ---- the person's own passkeys
 
   function drawMe() {
+    if (S.me.hub) return drawMine();
     const m = S.me, signing = m.keys.filter((k) => k.kind === 'passkey');
     $('who').hidden = !m.site && !signing.length;
     $('who').replaceChildren(signing.length ? '\u26B7 \u2713' : '\u26B7', el('span', { class: 'wide-only' }, ' ' + visible(m.name)));
@@ -126,6 +128,27 @@
     $('mine-device').value = device();
   }
 
+  // drawMine is for the page of a hub: it knows nobody, and the machines know the passkey.
+  function drawMine() {
+    $('who').hidden = false;
+    $('who').replaceChildren('\u26B7', el('span', { class: 'wide-only' }, ' Passkey'));
+    $('who').setAttribute('aria-label', 'Your passkey for the machines');
+    $('mine-text').textContent = 'An answer here takes a touch of a passkey that was registered on this page, and the machine with the files checks it. ' +
+      'Register one, and have the operator of each machine enroll it there: holdpoint reviewer add --name NAME --passkey TEXT.';
+    const able = passkeys.there();
+    for (const e of $('mine-form').querySelectorAll('label, input, #register')) e.hidden = !able;
+    $('mine-error').textContent = able ? '' : 'This browser has no passkeys.';
+    $('mine-device').value = device();
+  }
+
+  async function makeMine() {
+    const made = $('made');
+    made.value = await passkeys.make($('mine-device').value || device());
+    made.hidden = false;
+    made.focus(); made.select();
+    say('The passkey is made. Its text is for the operators of the machines.');
+  }
+
   async function prove(ask) { return { assertion: await passkeys.get(ask) }; }
 
   $('who').addEventListener('click', () => { drawMe(); $('mine').showModal(); });
@@ -135,6 +158,7 @@
     $('mine-error').textContent = '';
     $('register').disabled = true;
     try {
+      if (S.me.hub) return await makeMine();
       let next = await api('/v1/passkeys/begin', {});
       if (next.prove) next = await api('/v1/passkeys/begin', { proof: await prove(next.prove) });
       await api('/v1/passkeys', { device: $('mine-device').value, credential: await passkeys.create(next.create) });
@@ -382,7 +406,8 @@
   // this answer, with its words, to this card.
   async function sendAnswer(id, body) {
     const at = '/v1/approvals/' + encodeURIComponent(id);
-    if (S.me.needs_passkey) body = Object.assign({ proof: await prove(await api(at + '/challenge', body)) }, body);
+    if (S.me.hub) body = Object.assign({ proof: { assertion: await passkeys.touch(id, body) } }, body);
+    else if (S.me.needs_passkey) body = Object.assign({ proof: await prove(await api(at + '/challenge', body)) }, body);
     return api(at + '/answer', body);
   }
 
@@ -563,7 +588,7 @@
     u: () => { if ($('undo')) $('undo').focus(); },
     d: () => { const b = document.querySelector('[data-key=d]'); if (b) b.click(); },
     e: () => { const d = document.querySelector('details[data-key=e]'); if (d) d.open = !d.open; },
-    h: () => { location.hash = '#/history'; }, w: () => { location.hash = '#/'; },
+    h: () => { if (!S.me.hub) location.hash = '#/history'; }, w: () => { location.hash = '#/'; },
     Escape: () => { location.hash = onHistory() ? '#/history' : '#/'; },
     '?': () => $('help').showModal(),
   };

@@ -36,7 +36,37 @@ const passkeys = (() => {
     } catch (e) { throw words(e); }
   }
 
-  return { create, get, there: () => !!(window.PublicKeyCredential && navigator.credentials) };
+  // ---- on the page of a hub, where no daemon asks: the passkey is this browser's own, and
+  // each machine knows it by the text that make gives.
+
+  async function make(name) {
+    const random = () => crypto.getRandomValues(new Uint8Array(32));
+    try {
+      const c = await navigator.credentials.create({ publicKey: {
+        rp: { id: location.hostname, name: 'Holdpoint' }, user: { id: random(), name, displayName: name }, challenge: random(), attestation: 'none',
+        pubKeyCredParams: [-7, -8, -257].map((alg) => ({ type: 'public-key', alg })),
+        authenticatorSelection: { residentKey: 'required', requireResidentKey: true, userVerification: 'required' } } });
+      return 'passkey:' + text(c.response.getAuthenticatorData()) + '@' + location.origin;
+    } catch (e) { throw words(e); }
+  }
+
+  // over is what a touch signs: one answer, all of its words, to one card, as Statement.Digest
+  // in review/proof.go has it.
+  async function over(id, body) {
+    const parts = ['holdpoint answer 1', id, body.shown_digest, body.answer, String(!!body.remember), body.note || '', ''].map((p) => new TextEncoder().encode(p));
+    const all = new Uint8Array(parts.reduce((n, p) => n + 8 + p.length, 0));
+    let at = 0;
+    for (const p of parts) {
+      new DataView(all.buffer).setBigUint64(at, BigInt(p.length));
+      all.set(p, at + 8);
+      at += 8 + p.length;
+    }
+    return text(await crypto.subtle.digest('SHA-256', all));
+  }
+
+  const touch = async (id, body) => get({ publicKey: { challenge: await over(id, body), rpId: location.hostname, userVerification: 'required', timeout: 120000 } });
+
+  return { create, get, make, touch, there: () => !!(window.PublicKeyCredential && navigator.credentials) };
 })();
 
 // keyRow is one entry of a person's own, in the list of their keys.
