@@ -3,12 +3,14 @@
 package shellexec
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // goCache is where compiled packages lie; a confined program reads it and cannot add.
@@ -18,6 +20,48 @@ func goCache(t *testing.T) string {
 		t.Skip("there is no go here")
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// published gives a copy of a module that this one is built with, as its makers published
+// it, with their tests.
+func published(t *testing.T, module, to string) {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", module, err)
+	}
+	if err := os.CopyFS(to, os.DirFS(strings.TrimSpace(string(out)))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRealModule runs all tests of a module of others, which opens terminals, confined and
+// not. HOLDPOINT_REAL_MODULES names others of those that this one is built with.
+func TestRealModule(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("there is no go here")
+	}
+	modules, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "HOME=$TMPDIR GOCACHE=" + goCache(t) + " GOMODCACHE=" + strings.TrimSpace(string(modules)) + " GOFLAGS=-mod=mod GOPROXY=off GOTELEMETRY=off " +
+		`go test -count=1 -v ./... 2>&1 | grep -E '^ *--- |^(ok|FAIL|PASS)' | sed -E 's/[0-9.]+s\)?$/TIME/' | sort`
+	for _, module := range strings.Fields(cmp.Or(os.Getenv("HOLDPOINT_REAL_MODULES"), "github.com/creack/pty")) {
+		t.Run("go test ./... of "+module, func(t *testing.T) {
+			var outs []string
+			for _, confined := range []bool{true, false} {
+				s := shell(t, script)
+				s.Confined, s.Timeout = confined, 5*time.Minute
+				published(t, module, s.Root)
+				outs = append(outs, all(mustRun(t, s).Stdout))
+			}
+			if outs[0] != outs[1] || !strings.Contains(outs[0], "--- PASS") || strings.Contains(outs[0], "FAIL") {
+				t.Errorf("confined:\n%s\nelse:\n%s", outs[0], outs[1])
+			}
+			t.Logf("%d tests", strings.Count(outs[0], "--- "))
+		})
+	}
 }
 
 // TestRealTools runs what people run, confined and not, and wants the same of both.

@@ -3,7 +3,9 @@
 package rooted
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,5 +89,47 @@ func BenchmarkReplace(b *testing.B) {
 		if err := s.Drop("s"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkHarvest takes a view apart whose program made 20,000 small files in new directories.
+func BenchmarkHarvest(b *testing.B) {
+	r, s, ws := benchRoot(b, Options{})
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		id := fmt.Sprintf("cs_b%d", i)
+		since := Moment()
+		v, err := s.OpenView(id, r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		v.Close()
+		up := filepath.Join(filepath.Dir(ws), "store", viewSlot(id), "upper", "build")
+		for d := range 100 {
+			dir := filepath.Join(up, fmt.Sprint("d", d))
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				b.Fatal(err)
+			}
+			for f := range 200 {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("o%d.o", f)), fmt.Appendf(nil, "object %d %d\n", d, f), 0o644); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		b.StartTimer()
+		h, err := s.Harvest(ctx(), id, r, since, nil)
+		if err != nil || len(h.Steps) != 1 || h.Changes[0].Entries != 20_100 {
+			b.Fatal(err, len(h.Steps))
+		}
+		b.StopTimer()
+		for _, step := range h.Steps {
+			if err := s.Drop(step.Slot); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := s.DropView(id); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
 	}
 }
