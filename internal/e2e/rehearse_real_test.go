@@ -50,25 +50,78 @@ func git(t *testing.T, dir string, argv ...string) {
 	}
 }
 
+// treeCommand is a script, and a name that is there when it has landed, if it makes one.
+type treeCommand struct{ name, script, want string }
+
+// quietTools keeps the tools of Go and node to themselves.
+const quietTools = "export HOME=/tmp GOCACHE=/tmp/c GOPATH=/tmp/p GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off; "
+
 // commands are what people run over whole trees.
-func commands(build int) []struct{ name, script, want string } {
-	const quiet = "export HOME=/tmp GOCACHE=/tmp/c GOPATH=/tmp/p GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off; "
-	return []struct{ name, script, want string }{
-		{"go generate", quiet + "go generate ./...", "gen/made.go"},
+func commands(build int) []treeCommand {
+	return []treeCommand{
+		{"go generate", quietTools + "go generate ./...", "gen/made.go"},
 		{"sed -i over all files", "sed -i s/old/new/ text/*/*.txt", ""},
 		{"git checkout of another branch", "git -c core.fileMode=true checkout -q other", "only/there"},
-		{"npm install of local packages", quiet + "npm install --offline --no-audit --no-fund --loglevel=error", "node_modules/one"},
+		{"npm install of local packages", quietTools + "npm install --offline --no-audit --no-fund --loglevel=error", "node_modules/one"},
 		{"rm -rf of half the tree", "rm -rf text/d2 text/d3 text/d4 code", ""},
-		{"a formatter over everything", quiet + "gofmt -w .", ""},
-		{fmt.Sprintf("a build that makes %d files", build), fmt.Sprintf(`awk 'BEGIN { for (d = 0; d < 100; d++) { system("mkdir -p build/d" d); for (i = 0; i < %d; i++) { f = "build/d" d "/o" i ".o"; printf "object %%d %%d\n", d, i > f; close(f) } } }'`, build/100), "build/d99"},
+		{"a formatter over everything", quietTools + "gofmt -w .", ""},
+		building(build),
+	}
+}
+
+// building makes so many files in a hundred directories.
+func building(build int) treeCommand {
+	return treeCommand{fmt.Sprintf("a build that makes %d files", build), fmt.Sprintf(`awk 'BEGIN { for (d = 0; d < 100; d++) { system("mkdir -p build/d" d); for (i = 0; i < %d; i++) { f = "build/d" d "/o" i ".o"; printf "object %%d %%d\n", d, i > f; close(f) } } }'`, build/100), "build/d99"}
+}
+
+// ownRepository gives a clone of the repository that this test is of, with the branch "other"
+// some way back, packages to install, something to generate, and code without its indents.
+func ownRepository(t *testing.T, root string) []treeCommand {
+	t.Helper()
+	list, err := exec.Command("git", "-C", "../..", "rev-list", "--first-parent", "-n", "60", "HEAD").Output()
+	commits := strings.Fields(string(list))
+	if err != nil || len(commits) < 2 {
+		t.Skip("this is not a clone with a history")
+	}
+	here, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("git", "clone", "-q", "--depth", "60", "file://"+here, root).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	git(t, root, "branch", "other", commits[len(commits)-1])
+	write(t, filepath.Join(root, "gen", "gen.go"), "package gen\n\n//go:generate sh -c \"echo package gen > made.go; echo // $GOFILE >> made.go\"\n")
+	write(t, filepath.Join(root, "package.json"), `{"name":"app","version":"1.0.0","dependencies":{"one":"file:local/one","two":"file:local/two"}}`)
+	for _, n := range []string{"one", "two"} {
+		write(t, filepath.Join(root, "local", n, "package.json"), `{"name":"`+n+`","version":"1.0.0"}`)
+	}
+	indent := exec.Command("sh", "-c", `git ls-files -z '*.go' | xargs -0 sed -i 's/^\t*//'`)
+	indent.Dir = root
+	if out, err := indent.CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	git(t, root, "add", "-A")
+	git(t, root, "commit", "-q", "-m", "to work on")
+	modules, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []treeCommand{
+		{"go generate", quietTools + "export GOMODCACHE=" + strings.TrimSpace(string(modules)) + "; go generate ./...", "gen/made.go"},
+		{"sed -i over 500 files", "git ls-files '*.go' | head -500 | xargs sed -i 's/e/E/'", ""},
+		{"git checkout of another branch", "git checkout -q other", ""},
+		{"npm install of local packages", quietTools + "npm install --offline --no-audit --no-fund --loglevel=error", "node_modules/one"},
+		{"rm -rf of half the tree", "rm -rf internal docs", ""},
+		{"a formatter over everything", quietTools + "gofmt -w .", ""},
 	}
 }
 
 // wholeTrees runs each command as a rehearsal, lands it and undoes it.
 // without leaves some out by the beginning of their names.
-func wholeTrees(t *testing.T, d *daemon, build int, without ...string) {
+func wholeTrees(t *testing.T, d *daemon, commands []treeCommand, without ...string) {
 	before := digest(t, d.Root)
-	for _, c := range commands(build) {
+	for _, c := range commands {
 		if slices.ContainsFunc(without, func(w string) bool { return strings.HasPrefix(c.name, w) }) {
 			continue
 		}
@@ -129,7 +182,19 @@ func TestRehearseReal(t *testing.T) {
 	}
 	root, state := dirs(t)
 	project(t, root, files)
-	wholeTrees(t, startOn(t, root, state, nil), build)
+	wholeTrees(t, startOn(t, root, state, nil), commands(build))
+}
+
+// TestRehearseRepository does the same in a clone of this repository.
+func TestRehearseRepository(t *testing.T) {
+	t.Parallel()
+	root, state := dirs(t)
+	os.Remove(root)
+	list := ownRepository(t, root)
+	if os.Getenv("HOLDPOINT_REHEARSE_BIG") != "" {
+		list = append(list, building(20_000))
+	}
+	wholeTrees(t, startOn(t, root, state, nil), list)
 }
 
 // plainly runs a daemon as a user without powers, on a root of theirs.
@@ -163,7 +228,7 @@ func TestRehearsePlainUser(t *testing.T) {
 		without = []string{"npm", "go generate"}
 	}
 	d := plainly(t, func(root string) { project(t, root, 30) })
-	wholeTrees(t, d, 200, without...)
+	wholeTrees(t, d, commands(200), without...)
 }
 
 func TestRehearseWithoutReview(t *testing.T) {

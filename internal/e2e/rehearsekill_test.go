@@ -64,7 +64,7 @@ func TestRehearseKill(t *testing.T) {
 	if digest(t, root) != before || before == after {
 		t.Fatal("the landing or its undo is not whole")
 	}
-	kinds := []string{"openat2", "pwrite64", "fdatasync", "rename*", "unlink*", "mkdirat"}
+	kinds := []string{"openat2", "pwrite64", "fdatasync", "rename*", "unlink*", "mkdirat", "write", "fsync"}
 	numbers := func(made int) (out []int) {
 		if os.Getenv("HOLDPOINT_KILL") != "all" {
 			return []int{1 + rng.IntN(max(made, 1))}
