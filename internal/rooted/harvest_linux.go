@@ -259,14 +259,14 @@ func (h *harvest) come(ctx context.Context, u *Node) error {
 	if u.Info.Mode&0o6000 != 0 && u.Info.Kind == op.File {
 		c.Setuid = append(c.Setuid, u.Path)
 	}
-	read := memo{}
+	var err error
 	if u.Info.Kind == op.Directory {
-		if err := h.clean(ctx, u, &c, read, len(u.Path)+1); err != nil {
+		m := gathered{hash: newManifestHash()}
+		if err := h.clean(ctx, u, &c, &m, len(u.Path)+1); err != nil {
 			return err
 		}
-	}
-	var err error
-	if c.After, _, err = u.state(ctx, read); err != nil {
+		c.After = op.State{Kind: op.Directory, Hash: wireDigest(m.hash.h), Size: m.bytes, Mode: u.Info.ModeString()}
+	} else if c.After, err = u.State(ctx); err != nil {
 		return err
 	}
 	slot, inode, err := h.slot(ctx, u)
@@ -279,98 +279,130 @@ func (h *harvest) come(ctx context.Context, u *Node) error {
 	return nil
 }
 
+// gathered is the manifest of a new directory, made while it is cleaned.
+type gathered struct {
+	hash  manifestHash
+	bytes int64
+}
+
 // clean takes the overlay's own marks out of a new directory, and what cannot be put into
-// the workspace. What it reads on the way is not read again for the directory's digest.
-func (h *harvest) clean(ctx context.Context, u *Node, c *Change, read memo, top int) error {
+// the workspace. What is left goes into the manifest as Tree would give it.
+func (h *harvest) clean(ctx context.Context, u *Node, c *Change, m *gathered, top int) error {
 	bare(u)
 	entries, err := u.Entries(ctx)
 	if err != nil {
 		return err
 	}
-	var files, dirs []string
+	kept := entries[:0]
 	for _, e := range entries {
-		at := fdName(u.self) + "/" + e.Name
-		switch e.Info.Kind {
-		case op.Directory:
-			dirs = append(dirs, e.Name)
-		case op.Symlink:
-		case op.File:
-			if marked(at) {
-				n, err := u.child(e.Name)
-				if err != nil {
-					return err
-				}
-				gone := whiteout(n)
-				bare(n)
-				n.Close()
-				if gone {
-					if err := h.out(u, e.Name); err != nil {
-						return err
-					}
-					continue
-				}
-			}
-			files = append(files, e.Name)
-			if e.Info.Mode&0o6000 != 0 {
-				c.Setuid = append(c.Setuid, u.Path.Join(e.Name))
-			}
-		default:
-			if n, err := u.child(e.Name); err != nil {
-				return err
-			} else if !whiteout(n) {
-				h.left("%s is a %s, which is not put into the workspace", op.Escape(string(n.Path)), e.Info.Kind)
-				n.Close()
-			} else {
-				n.Close()
-			}
-			if err := h.out(u, e.Name); err != nil {
-				return err
-			}
-			continue
+		stays, err := h.stays(u, e)
+		if err != nil {
+			return err
 		}
-		c.counts(u.Path.Join(e.Name))
-		h.each(u.Path.Join(e.Name), e.Info)
+		if stays {
+			kept = append(kept, e)
+		}
 	}
-	if err := h.read(ctx, u, files, read, top); err != nil {
+	contents, err := read(ctx, u, kept)
+	if err != nil {
 		return err
 	}
-	for _, name := range dirs {
-		d, err := u.child(name)
-		if err != nil {
-			return err
-		}
-		err = h.clean(ctx, d, c, read, top)
-		d.Close()
-		if err != nil {
-			return err
+	for i, e := range kept {
+		p := u.Path.Join(e.Name)
+		c.counts(p)
+		h.each(p, e.Info)
+		m.hash.entry(string(p)[top:], e.Info, contents[i])
+		switch e.Info.Kind {
+		case op.File:
+			m.bytes += e.Info.Size
+			if e.Info.Mode&0o6000 != 0 {
+				c.Setuid = append(c.Setuid, p)
+			}
+		case op.Directory:
+			d, err := u.child(e.Name)
+			if err != nil {
+				return err
+			}
+			err = h.clean(ctx, d, c, m, top)
+			d.Close()
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// read hashes the files of one directory, several at a time.
-func (h *harvest) read(ctx context.Context, u *Node, files []string, into memo, top int) error {
-	out := make([]seen, len(files))
+// stays reports whether a name in a new directory can be put into the workspace; one that
+// cannot is taken out.
+func (h *harvest) stays(u *Node, e Entry) (bool, error) {
+	switch {
+	case e.Info.Kind == op.Directory, e.Info.Kind == op.Symlink, e.Info.Kind == op.File && e.Info.Size > 0:
+		return true, nil
+	}
+	n, err := u.child(e.Name)
+	if err != nil {
+		return false, err
+	}
+	defer n.Close()
+	if !whiteout(n) {
+		if e.Info.Kind == op.File {
+			return true, nil
+		}
+		h.left("%s is a %s, which is not put into the workspace", op.Escape(string(n.Path)), e.Info.Kind)
+	}
+	return false, h.out(u, e.Name)
+}
+
+// read gives the contents of the entries of one directory as a manifest has them, and what
+// the files looked like when they were read, several at a time.
+func read(ctx context.Context, u *Node, entries []Entry) ([]op.Digest, error) {
+	out := make([]op.Digest, len(entries))
 	var next atomic.Int64
 	var g errgroup.Group
-	for range min(runtime.GOMAXPROCS(0), len(files)) {
+	for range min(runtime.GOMAXPROCS(0), len(entries)) {
 		g.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < len(files); i = int(next.Add(1)) - 1 {
-				var err error
-				if out[i], err = readSeen(ctx, func() (*Node, error) { return u.child(files[i]) }); err != nil {
-					return err
+			for i := int(next.Add(1)) - 1; i < len(entries); i = int(next.Add(1)) - 1 {
+				switch e := &entries[i]; e.Info.Kind {
+				case op.Symlink:
+					out[i] = HashBytes([]byte(e.Info.Target))
+				case op.File:
+					s, err := readOwn(ctx, u, *e)
+					if err != nil {
+						return err
+					}
+					out[i], e.Info = s.digest, s.info
 				}
 			}
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return err
+	return out, g.Wait()
+}
+
+// readOwn digests a file of the view without the overlay's marks. Nobody but us is at work
+// there, so it is opened by its name at once, and what it is then is compared afterwards.
+func readOwn(ctx context.Context, u *Node, e Entry) (seen, error) {
+	fd, err := u.in.open(u.self, e.Name, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err == nil {
+		defer closeFD(fd)
+		if k, err := unix.Flistxattr(fd, nil); k == 0 && err == nil {
+			digest, size, err := hashFD(ctx, fd, e.Info.Size)
+			if err != nil {
+				return seen{}, fail(err, u.Path.Join(e.Name))
+			}
+			if now, _, err := lookAt(fd, ""); err == nil && now.untouched(e.Info) && size == now.Size {
+				return seen{info: now, digest: digest}, nil
+			}
+		}
 	}
-	for i, name := range files {
-		into[string(u.Path.Join(name))[top:]] = out[i]
+	n, err := u.child(e.Name)
+	if err != nil {
+		return seen{}, err
 	}
-	return nil
+	defer n.Close()
+	bare(n)
+	return n.hash(ctx)
 }
 
 // out takes a name out of the view, by way of a slot: it is the view's own, and not the root's.
@@ -380,12 +412,6 @@ func (h *harvest) out(u *Node, name string) error {
 		return fail(err, u.Path)
 	}
 	return h.s.Drop(slot)
-}
-
-// marked reports whether a file may bear an attribute of the overlay.
-func marked(at string) bool {
-	n, err := unix.Llistxattr(at, nil)
-	return err != nil || n > 0
 }
 
 // next names a slot of the set.
