@@ -74,7 +74,7 @@ func (c *course) rows() []row {
 				return c.sh(".", "export XDG_DATA_HOME="+c.work+"/share; echo 0 | trash-restore "+c.root+"/binned >/dev/null && rm -rf binned.x")
 			}}}, after: func() error { return c.sh(".", "rm -rf binned") }},
 		{work: "start true, confined / plain", lacking: "measured by make bench-start, on the same machine"},
-		{work: "rehearse true", lacking: "measured by go test -bench StartView ./shellexec"},
+		{work: "rehearse true", lacking: "measured by make bench-start"},
 		{work: "stream 1 GiB of output", lacking: "a program waits for a person; docs/processes.md has its figures"},
 		{work: "64 callers, 4 reads to 1 edit: time of 640 calls", must: 1 / 1.3, aim: .5, n: 5, sides: []side{{name: "holdpoint", before: c.crowdFiles, do: func(int) error { return c.crowd(64, 640) }}, {name: "fs", before: c.crowdFiles, do: c.crowdFS}}, after: c.holds},
 		{work: "whole edit beside a git checkpoint, 10,000 files", must: .04, n: 7, sides: []side{c.editBy(c.d, c.root, 4<<10), c.checkpoint("small")}, after: c.holds},

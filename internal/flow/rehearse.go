@@ -19,6 +19,7 @@ type rehearsal struct {
 	view  *rooted.View // open until the program runs
 	since time.Time    // the moment before the view was made
 	kind  viewKind
+	quiet func() // ends the flushes behind the program; nil where there are none
 }
 
 // viewKind is how a view is made, best first.
@@ -137,7 +138,7 @@ func (e *Engine) openView(ctx context.Context, w *Workspace, r *rehearsal, spec 
 	if err != nil {
 		return err
 	}
-	spec.View = r.shown()
+	spec.View, r.quiet = r.shown(), r.view.Behind()
 	return nil
 }
 
@@ -149,6 +150,9 @@ func (r *rehearsal) shown() *shellexec.View {
 func (e *Engine) endView(w *Workspace, r *rehearsal) {
 	if r.view == nil {
 		return
+	}
+	if r.quiet != nil {
+		r.quiet()
 	}
 	r.view.Close()
 	r.view = nil
@@ -167,6 +171,7 @@ func (e *Engine) rehearsed(ctx context.Context, c *call, d op.Decision, r *op.Re
 		told("dropped", "the program did not come to its end, so what it had changed so far was dropped; nothing of the workspace changed")
 		return
 	}
+	c.process.rehearsal.quiet()
 	set, err := e.harvest(ctx, c, run, res)
 	if err != nil {
 		e.dropSet(c.ws, c.process.rehearsal.id)

@@ -3,6 +3,7 @@ package rooted
 import (
 	"context"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -132,6 +133,32 @@ func (s *Store) CopyView(ctx context.Context, id string, root *Root) (v *View, e
 		}
 	}
 	return &View{Upper: os.NewFile(uintptr(fds[0]), "upper"), Work: os.NewFile(uintptr(fds[1]), "work")}, nil
+}
+
+// firstBehind is how long a program runs before what it wrote is flushed for the first time.
+const firstBehind = time.Second
+
+// Behind flushes what the program writes while it runs, so that little is left when it has
+// ended. Each pause is a quarter of the time so far at least: a long run has few flushes.
+// stop may be called more than once; it does not wait for a flush under way.
+func (v *View) Behind() (stop func()) {
+	fd, err := dup(int(v.Upper.Fd()))
+	if err != nil {
+		return func() {} // then all of it is flushed at the end
+	}
+	done := make(chan struct{})
+	go func() {
+		defer closeFD(fd)
+		for begin := time.Now(); ; {
+			select {
+			case <-done:
+				return
+			case <-time.After(max(firstBehind, time.Since(begin)/4)):
+				_ = unix.Syncfs(fd) // that of Harvest counts
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(done) })
 }
 
 // DropView ends what is left of a view. The slots that Harvest filled stay.
