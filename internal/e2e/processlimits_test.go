@@ -126,14 +126,15 @@ func TestProcessTraces(t *testing.T) {
 		d.put(".yarnrc.yml", "yarnPath: ./canary.sh\n", 0o644)
 		d.put("canary.sh", "#!/bin/sh\ntouch canary\n", 0o755)
 		d.put("tool", "#!/bin/sh\ntouch canary\n", 0o755)
-		before := programs(t, d.cmd.Process.Pid)
+		// A helper that is being started bears the daemon's name for a moment.
+		until(t, "no program", func() bool { return len(programs(t, d.cmd.Process.Pid)) == 0 })
 		for _, words := range [][]string{{"./tool", "--version"}, {"npm", "--version"}, {"node", "--version"}, {"make", "--version"}} {
 			_, p := d.http("POST", "/v1/preflight", d.Agent, M{"op": "workspace_shell", "args": M{"command": words[0], "args": words[1:]}})
 			if text(p, "decision", "verdict") != "review" || text(p, "decision", "reason") != "process_execution" {
 				t.Errorf("%v: %v", words, p)
 			}
 		}
-		if after := programs(t, d.cmd.Process.Pid); len(after) != len(before) || d.has("canary") {
+		if after := programs(t, d.cmd.Process.Pid); len(after) > 0 || d.has("canary") {
 			t.Errorf("something was started: %v, canary %v", after, d.has("canary"))
 		}
 		// The same program does it when it runs.
