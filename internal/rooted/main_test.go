@@ -148,7 +148,7 @@ func rivalRole(ws string) {
 			os.Exit(1)
 		}
 		fmt.Fprintf(out, "%s over %s\n", mine, was)
-		spin(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 	}
 }
 
