@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"holdpoint/op"
 )
@@ -49,16 +51,21 @@ func plant(text string) string {
 	return strings.ReplaceAll(text, `"X"`, string(b))
 }
 
+// A card and an operation in which every text is hostile, once it is planted.
+const (
+	hostileCard = `{"id":"X","state":"X","title":"X","op":"X","tier":"X","lines":["X","X"],"reasons":["X",{"code":"X","sentence":"X"}],"diff":"X","undo":"X",
+		"intent":"X","agent":"X","workflow":"X","session":"X","warnings":["X",{"code":"X","message":"X"}],"effect":"X","host":"X","dir":"X","root_name":"X","answered_by":"X","reviewer_note":"X","call":{"X":"X"},"expires_at":"2099-01-01T00:00:00Z","shown_digest":"X"}`
+	hostileOperation = `{"id":"X","op":"X","time":"2026-01-01T00:00:00Z","agent":"X","session":"X","state":"X","paths":["X","X","X","X"],"undo":"X","approval_id":"X","undoes":"X","undone_by":"X","late":["X"]}`
+)
+
 // hostileDaemon answers every endpoint with hostile text wherever a text may be hostile.
 func hostileDaemon(t *testing.T) *fake {
 	f := newFake(t)
 	f.secret("operator", "operator-secret")
-	card := `{"id":"X","state":"X","title":"X","op":"X","tier":"X","lines":["X","X"],"reasons":["X",{"code":"X","sentence":"X"}],"diff":"X","undo":"X",
-		"intent":"X","agent":"X","workflow":"X","session":"X","warnings":["X",{"code":"X","message":"X"}],"effect":"X","host":"X","dir":"X","root_name":"X","answered_by":"X","reviewer_note":"X","call":{"X":"X"},"expires_at":"2099-01-01T00:00:00Z","shown_digest":"X"}`
+	card, operation := hostileCard, hostileOperation
 	decision := `{"verdict":"review","reason":"X","also":["X"],"tier":"X","trusted_policy_id":"X","grant_id":"X"}`
 	effects := `[{"path":"X","to":"X","change":"X","before":{"state":"X"},"after":{"state":"X"}}]`
 	problem := `{"code":"X","message":"X","path":"X","field":"X","hint":"X","current_hash":"X"}`
-	operation := `{"id":"X","op":"X","time":"2026-01-01T00:00:00Z","agent":"X","session":"X","state":"X","paths":["X","X","X","X"],"undo":"X","approval_id":"X","undoes":"X","undone_by":"X","late":["X"]}`
 	for pattern, text := range map[string]string{
 		"GET /v1/status": `{"version":"X","roots":[{"name":"X","key":"X","dir":"X","store":"X","warnings":[{"code":"X","message":"X"}]}],"review_auth":"X","warnings":["X",{"code":"X","message":"X"}],"pending":1,
 			"policy":{"state":"X","file":"X","error":"X"}}`,
@@ -125,7 +132,58 @@ func TestHostileTextIsInert(t *testing.T) {
 	t.Run("S66 control characters are shown as escapes", func(t *testing.T) {
 		all(t, f.process, false, `\u{001B}[2K`)
 	})
+	t.Run("S65 (part), S66 (part) no field of the terminal review is more than text: list, card, exact call, questions, answers, history, operation", func(t *testing.T) {
+		hostileScreen(t)
+	})
 	t.Run("json", func(t *testing.T) { all(t, f.run, true, "") })
+}
+
+// hostileScreen takes the model of the terminal review through all that it can show of a
+// daemon whose every text is hostile.
+func hostileScreen(t *testing.T) {
+	var k card
+	var o operation
+	if err := errors.Join(json.Unmarshal([]byte(plant(hostileCard)), &k), json.Unmarshal([]byte(plant(hostileOperation)), &o)); err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{a: &app{Streams: Streams{Env: func(string) string { return "" }}, now: time.Now}, ctx: t.Context(), width: 4000, height: 200}
+	own := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	shows := func(what string) {
+		t.Helper()
+		text := own.ReplaceAllString(s.View().Content, "")
+		if c, found := dirty(text); found {
+			t.Errorf("%s: %U reached the terminal in %q", what, c, text)
+		}
+		if !strings.Contains(text, `\u{200B}`) || !strings.Contains(text, `\u{001B}[2K`) {
+			t.Errorf("%s does not show what was there: %q", what, text)
+		}
+		for l := range strings.SplitSeq(text, "\n") {
+			if strings.HasPrefix(l, "undo       nothing") {
+				t.Errorf("%s: a forged line: %q", what, text)
+			}
+		}
+	}
+	s.Update(cardsMsg{cards: []card{k}, total: 1})
+	shows("the list")
+	raw := json.RawMessage(plant(`{"drifted":"X"}`))
+	for _, s.exact = range []bool{false, true} {
+		s.Update(openMsg{p: approval{ID: k.ID, State: k.State, Card: &k}, raw: raw})
+		shows("the card")
+	}
+	for _, s.asking = range []string{"approve", "reject"} {
+		s.typed = hostile
+		shows("the question to " + s.asking)
+	}
+	s.shown.Effect, s.asking, s.typed = "write", "approve", ""
+	shows("the question of one step")
+	s.open, s.asking = false, ""
+	s.Update(toldMsg{line(hostile)})
+	shows("how it ended")
+	s.history = true
+	s.Update(historyMsg{list: []operation{o}})
+	shows("the history")
+	s.Update(openMsg{o: o, diff: hostile})
+	shows("an operation")
 }
 
 // The tool's own colors are the only sequences, and hostile text does not add to them.

@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 
 	"holdpoint/op"
 )
@@ -54,6 +57,37 @@ func hostileFields(t *testing.T, d *daemon, b *tab, calm func(t *testing.T, wher
 			}
 		})
 	}
+	t.Run("S65 (part), S66 (part), S67 (part) hostile text in every field that the page is given is shown as text, whoever filled it", func(t *testing.T) {
+		b.to("#/")
+		b.do("reload", chromedp.Reload())
+		b.visible("#passphrase")
+		b.run(planting)
+		quoted, _ := json.Marshal(bad)
+		b.run("planting(" + string(quoted) + ")")
+		defer b.run(`window.fetch = window.realFetch`)
+		must(t, d.call("create_directory", M{"path": "for/the/log"}), "done")
+		b.fill("#passphrase", passphrase+"\r")
+		b.waits("the list is planted", `document.querySelector('#list .title')?.innerText.includes('onerror')`)
+		calm(t, "the list with every field hostile")
+		fields := func() string { return b.get(`[...window.planted].sort().join(' ')`) }
+		for _, held := range cards {
+			b.to("#/approvals/" + idOf(held))
+			b.waits("the card is planted", `document.querySelector('article.card[data-id="`+idOf(held)+`"] h2')?.innerText.includes('onerror')`)
+			b.keys("e")
+			calm(t, "a card with every field hostile")
+		}
+		b.to("#/history")
+		b.waits("the history is planted", `document.querySelector('#list .meta')?.innerText.includes('onerror')`)
+		calm(t, "the history with every field hostile")
+		b.click("#list a.row")
+		b.waits("the operation is planted", `document.querySelector('#detail h2') && document.getElementById('detail').innerText.includes('onerror')`)
+		calm(t, "an operation with every field hostile")
+		for _, want := range []string{"agent", "call", "diff", "dir", "host", "identity", "intent", "lines", "message", "path", "root_name", "sentence", "session", "title", "undo"} {
+			if !strings.Contains(" "+fields()+" ", " "+want+" ") {
+				t.Errorf("%s was not planted, only %s", want, fields())
+			}
+		}
+	})
 	t.Run("S66 (part) the lists and the log of the command line", func(t *testing.T) {
 		d.answer(cards["both names of a move"], "approve", bad)
 		d.answer(cards["a script"], "reject", bad)
@@ -83,3 +117,24 @@ func hostileFields(t *testing.T, d *daemon, b *tab, calm func(t *testing.T, wher
 		}
 	}
 }
+
+// planting is a script that puts hostile text behind every text of what the daemon answers,
+// but for the words that the page steers by; a card also gets the fields that it lacks.
+const planting = `window.planted = new Set();
+window.planting = (bad) => {
+  window.realFetch = window.realFetch || window.fetch;
+  const kept = ['id', 'state', 'effect', 'created_at', 'expires_at', 'time', 'expires', 'shown_digest', 'root', 'approval_id', 'operation_id', 'next', 'kind', 'which', 'role'];
+  const plant = (v, key) => {
+    if (typeof v === 'string') { if (kept.includes(key)) return v; window.planted.add(key); return v + bad; }
+    if (Array.isArray(v)) return v.map((x) => plant(x, key));
+    if (v === null || typeof v !== 'object') return v;
+    if ('shown_digest' in v) for (const k of ['session', 'workflow', 'reviewer_note', 'drifted', 'host', 'dir']) v[k] = v[k] || 'lacking';
+    if ('shown_digest' in v) v.warnings = (v.warnings || []).concat([{ code: 'planted', message: 'planted' }]);
+    return Object.fromEntries(Object.entries(v).map(([k, x]) => [k, plant(x, key === 'call' ? key : k)]));
+  };
+  window.fetch = async (path, options) => {
+    const r = await window.realFetch(path, options);
+    if (!/\/v1\/(approvals|operations|status)/.test(path) || !r.ok) return r;
+    return new Response(JSON.stringify(plant(await r.json(), '')), { status: r.status, headers: r.headers });
+  };
+};`

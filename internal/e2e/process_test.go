@@ -129,6 +129,14 @@ func TestProcess(t *testing.T) {
 			t.Errorf("got %v\n%s", held, l)
 		}
 		d.cancel(held)
+		for _, pipe := range []string{"rm x | cat", "cat run.sh | rm x | cat", "cat run.sh | rm x"} {
+			before := len(d.cards("pending"))
+			held := d.shell(pipe)
+			if text(held, "decision", "tier") != "T4" || len(d.cards("pending")) != before+1 {
+				t.Errorf("%q: %v, and %d more cards", pipe, held["decision"], len(d.cards("pending"))-before)
+			}
+			d.cancel(held)
+		}
 	})
 	t.Run("X58 what cannot be read is T4", func(t *testing.T) {
 		for _, s := range []string{"$(printf rm) x", "echo 'open"} {

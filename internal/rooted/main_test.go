@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		writerRole(os.Args[1], os.Args[2])
 	case "without lease":
 		withoutLeaseRole()
+	case "rival":
+		rivalRole(os.Args[1])
 	case "stranger":
 		strangerRole(os.Args[1])
 	case "cell":
@@ -106,6 +108,47 @@ func swapperRole(ws string) {
 		} else {
 			spin(time.Duration(rand.IntN(200)) * time.Microsecond)
 		}
+	}
+}
+
+const rivalText = "rival"
+
+// rivalRole replaces the file f of the directory that ws/d is, wherever that stands, until
+// its input ends. It takes what stood there in the same moment, and tells it.
+func rivalRole(ws string) {
+	gone := make(chan struct{})
+	go func() { _, _ = io.Copy(io.Discard, os.Stdin); close(gone) }()
+	dir := -1
+	for dir < 0 { // the other process may have a link there just now
+		dir, _ = unix.Open(filepath.Join(ws, "d"), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	}
+	within := func(name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	for n := 0; ; n++ {
+		select {
+		case <-gone:
+			return
+		default:
+		}
+		mine := fmt.Sprint(rivalText, " ", n)
+		err := os.WriteFile(within("mine"), []byte(mine), 0o644)
+		if err == nil {
+			err = unix.Renameat2(dir, "mine", dir, "f", unix.RENAME_EXCHANGE)
+		}
+		var was []byte
+		if err == nil {
+			was, err = os.ReadFile(within("mine"))
+		}
+		if err == nil {
+			err = os.Remove(within("mine")) // so that the next is another file
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "rival:", err)
+			os.Exit(1)
+		}
+		fmt.Fprintf(out, "%s over %s\n", mine, was)
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
 	}
 }
 

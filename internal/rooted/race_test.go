@@ -45,6 +45,142 @@ func TestSymlinkRace(t *testing.T) {
 	})
 }
 
+// While one process exchanges the directory with a link that leads out, another replaces
+// the file in it, and this one replaces the file too. Each version names what it took the
+// place of: one that nobody names, that is not in the file and was not kept, is lost.
+func TestNoSwapWindow(t *testing.T) {
+	n := count(t, "HOLDPOINT_WINDOW_N", 10_000)
+	t.Run("C22 10,000 changes while the path is exchanged for a link that leads out: nothing leaves the root, no foreign write is lost", func(t *testing.T) {
+		w := newWindow(t, Options{})
+		w.play(n, w.guarded)
+		w.told()
+		if w.escapes != 0 || w.lost != 0 {
+			t.Errorf("%d escapes, %d foreign writes lost: %v", w.escapes, w.lost, w.gone)
+		}
+		if w.inside*10 < n || w.refused*100 < n || w.theirs*100 < n || w.swaps*100 < n || w.between*1000 < n {
+			t.Error("the three hardly met: this was no race")
+		}
+	})
+	t.Run("with a check before the write in its place both happen", func(t *testing.T) {
+		w := newWindow(t, Options{})
+		for w.escapes == 0 || w.lost == 0 {
+			if w.attempts >= 10*n {
+				break
+			}
+			w.play(n/5, w.naive)
+		}
+		w.told()
+		if w.escapes == 0 || w.lost == 0 {
+			t.Error("the rounds show nothing")
+		}
+	})
+}
+
+// window is a race with a rival that writes the same file.
+type window struct {
+	*race
+	theirs, lost, between int      // foreign versions; those that nobody can find; those that one of ours took the place of, knowingly
+	gone                  []string // the first few that are lost
+}
+
+func newWindow(t *testing.T, o Options) *window { return &window{race: newRace(t, o)} }
+
+// play runs n attempts beside the rival and then looks for each version of the rival's.
+func (w *window) play(n int, attempt func(i int) (replaced string, kept []string, err error)) {
+	w.t.Helper()
+	rival := self("rival", w.ws)
+	in, err := rival.StdinPipe()
+	must(w.t, err)
+	var out bytes.Buffer
+	rival.Stdout = &out
+	must(w.t, rival.Start())
+	found := map[string]bool{}
+	w.run(n, func(i int) ([]byte, error) {
+		replaced, kept, err := attempt(i)
+		for _, k := range kept {
+			found[k] = true
+		}
+		if err == nil {
+			found[replaced] = true
+			if strings.HasPrefix(replaced, rivalText) {
+				w.between++
+			}
+		}
+		return []byte(insideText), err
+	}, true)
+	must(w.t, in.Close())
+	must(w.t, rival.Wait())
+	now, err := os.ReadFile(w.path("ws/d/f"))
+	must(w.t, err)
+	found[string(now)] = true
+	var wrote []string
+	for line := range strings.Lines(out.String()) {
+		mine, replaced, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " over ")
+		wrote, found[replaced] = append(wrote, mine), true
+	}
+	w.theirs += len(wrote)
+	for _, v := range wrote {
+		if !found[v] {
+			w.lost++
+			w.gone = append(w.gone, v)[:min(len(w.gone)+1, 5)]
+		}
+	}
+}
+
+func (w *window) told() {
+	w.t.Helper()
+	w.t.Logf("attempts %d, inside %d (%d over a foreign version), refused %d, exchanges %d, foreign writes %d; escapes %d, lost %d",
+		w.attempts, w.inside, w.between, w.refused, w.swaps, w.theirs, w.escapes, w.lost)
+}
+
+// guarded looks, stages, holds and applies; it gives what the change took the place of and
+// what lies in the store besides.
+func (w *window) guarded(i int) (replaced string, kept []string, err error) {
+	n, err := w.root.Look(ctx(), "d/f", true)
+	if err != nil {
+		return "", nil, err
+	}
+	defer n.Close()
+	old, err := n.Read(1 << 10)
+	if err != nil {
+		return "", nil, err
+	}
+	if !strings.HasPrefix(string(old), insideText) && !strings.HasPrefix(string(old), rivalText) {
+		w.escapes++ // it read what lies outside
+	}
+	text := fmt.Sprint(insideText, " ", w.attempts)
+	s, err := w.st.Stage(ctx(), "s1", strings.NewReader(text), Meta{Like: n})
+	must(w.t, err)
+	_, _, err = w.do(HoldOptions{}, op.Step{Do: op.Swap, Path: "d/f", Slot: "s1", Before: op.State{Kind: op.File, Hash: HashBytes(old)}, After: s.State, Inode: s.Inode})
+	slots, listErr := w.st.Slots()
+	must(w.t, listErr)
+	for _, s := range slots {
+		b, readErr := os.ReadFile(w.path("store/" + s))
+		must(w.t, readErr)
+		if err != nil { // of a change that landed this is what it says that it replaced, or a loss
+			kept = append(kept, string(b))
+		}
+		must(w.t, w.st.Drop(s))
+	}
+	return string(old), kept, err
+}
+
+// naive asks where the path leads and compares what it read, and then renames over it.
+func (w *window) naive(i int) (replaced string, kept []string, err error) {
+	name := filepath.Join(w.ws, "d/f")
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil || !strings.HasPrefix(real, w.ws+"/") {
+		return "", nil, fmt.Errorf("it leads out: %w", err)
+	}
+	old, err := os.ReadFile(name)
+	must(w.t, os.WriteFile(w.path("new"), fmt.Append(nil, insideText, " ", w.attempts), 0o644))
+	now, again := os.ReadFile(name)
+	if err != nil || again != nil || string(now) != string(old) {
+		return "", nil, stale("d/f", "it changed")
+	}
+	return string(old), nil, os.Rename(w.path("new"), name)
+}
+
 type race struct {
 	*bench
 	attempts, inside, refused, escapes, swaps int
