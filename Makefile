@@ -133,6 +133,17 @@ security: build ## the hostile cases by kind, the races tried and their escapes,
 	grep -E 'attempts|seed|open,|^(ok|FAIL|---)' bin/security.log; exit $$status
 	@$(BIN) doctor --attack
 
+# The hostile cases that need neither root nor a second user, by the tests that hold them.
+USER_CASES := TestStrictJSON|TestLoopback|TestNoToken|TestBodies|TestMCPGuards|TestPlaces|TestOutside|TestRootThroughLink|TestSpecialFiles|TestLinks|TestNames|TestProtected|TestPatterns|TestGitReads|TestReadsOfOddThings|TestMagicLinks|TestOneHandle|TestSecurityGit|TestSecurityUndo|TestSecurityStored|TestSecurityWatch|TestRoles|TestTokenLife|TestQueue|TestDeadlines|TestTwoRoots|TestCredential|TestProcessCases|TestProcessRules|TestProcessPinned
+
+security-user: ## the hostile cases once more with tests, daemons and all as uid 65534, on a copy of this tree (root starts it)
+	@dir=$$(mktemp -d /tmp/hpuser.XXXXXX) && trap 'rm -rf '"$$dir" EXIT && mkdir -p bin $$dir/src $$dir/tmp && \
+	git ls-files -z | xargs -0 cp --parents -t $$dir/src && $(GO) build -o $$dir/holdpoint ./cmd/holdpoint && $(GO) test -c -o $$dir/e2e.test ./internal/e2e && \
+	chown -R 65534:65534 $$dir && cd $$dir/src/internal/e2e && status=0 && \
+	{ setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=$$dir TMPDIR=$$dir/tmp HOLDPOINT_TEST_DIR=$$dir/tmp GOCACHE=$$dir/tmp/cache HOLDPOINT_E2E_APART=$$dir/holdpoint \
+	  $$dir/e2e.test -test.timeout 30m -test.v -test.run '^($(USER_CASES))$$' >"$(CURDIR)/bin/security-user.log" 2>&1 || status=1; }; \
+	grep -E '^(---|ok|FAIL|PASS)|SKIPPED|^ +--- FAIL' "$(CURDIR)/bin/security-user.log"; exit $$status
+
 lint: ## staticcheck, from its own module, with staticcheck.conf
 	cd lint && $(GO) build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	bin/staticcheck -tests=false ./...

@@ -213,7 +213,7 @@ func (a natsAgent) ask(method, path string, body any) (int, map[string]any, erro
 	if a.token != "" {
 		r.Header.Set("Authorization", "Bearer "+a.token)
 	}
-	got, err := natsbridge.Transport{Conn: a.conn, Root: a.root, Wait: 10 * time.Second}.RoundTrip(r)
+	got, err := natsbridge.Transport{Conn: a.conn, Root: a.root, Wait: time.Minute}.RoundTrip(r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -287,7 +287,7 @@ func (d *desk) state(id op.ID, most time.Duration, states ...string) string {
 }
 
 func (d *desk) answer(s signer, c natsbridge.Seen, says string) (map[string]any, error) {
-	b, err := natsbridge.SendAnswer(context.Background(), d.conn, c.Root, c.ID, s.signed(c.ID, c.Digest, says, ""), 5*time.Second)
+	b, err := natsbridge.SendAnswer(context.Background(), d.conn, c.Root, c.ID, s.signed(c.ID, c.Digest, says, ""), time.Minute)
 	var out map[string]any
 	json.Unmarshal(b, &out)
 	return out, err

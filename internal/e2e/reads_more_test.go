@@ -23,10 +23,18 @@ func TestReadsOfOddThings(t *testing.T) {
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	write(t, in("odd/near"), "needle\n")
 	syscall.Mkfifo(in("odd/p"), 0o644)
-	syscall.Mknod(in("odd/null"), syscall.S_IFCHR|0o666, 1<<8|3)
+	device := "odd/null device; "
+	if err := syscall.Mknod(in("odd/null"), syscall.S_IFCHR|0o666, 1<<8|3); os.Geteuid() != 0 {
+		device = "" // only root makes devices
+	} else if err != nil {
+		t.Fatal(err)
+	}
 	t.Run("S16 (part) D70 (part) a pipe is never opened and never waited for", func(t *testing.T) {
 		for name, args := range map[string]M{"search_files": {"path": "odd/p", "pattern": "x"}, "validate_file": {"path": "odd/p", "format": "json"}, "preview_markdown": {"path": "odd/p"},
 			"view_file": {"path": "odd/null"}} {
+			if device == "" && args["path"] == "odd/null" {
+				continue
+			}
 			begin := time.Now()
 			if c := code(d.call(name, args)); c != "special_file" {
 				t.Errorf("%s: %s", name, c)
@@ -43,7 +51,7 @@ func TestReadsOfOddThings(t *testing.T) {
 		for _, e := range objects(object(must(t, d.call("file_tree", M{"path": "odd"}), "done")["result"])["entries"]) {
 			kinds += text(e, "path") + " " + text(e, "type") + "; "
 		}
-		if kinds != "odd/near file; odd/null device; odd/p fifo; " {
+		if kinds != "odd/near file; "+device+"odd/p fifo; " {
 			t.Error(kinds)
 		}
 	})
