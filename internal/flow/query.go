@@ -252,6 +252,7 @@ func (e *Engine) EachApproval(ctx context.Context, by op.Caller, state string, e
 		if err != nil {
 			return err
 		}
+		before := f.After
 		f.After = max(f.After, left.Last)
 		for _, r := range rows {
 			f.After = max(f.After, r.Seq)
@@ -263,7 +264,7 @@ func (e *Engine) EachApproval(ctx context.Context, by op.Caller, state string, e
 				}
 			}
 		}
-		if len(rows)+len(left.Rows) < f.Limit {
+		if len(rows)+len(left.Rows) < f.Limit || f.After == before {
 			return nil
 		}
 	}

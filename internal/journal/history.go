@@ -43,7 +43,7 @@ func (j *Journal) WalkOperations(ctx context.Context, f Filter, each func(Operat
 			}
 			f.Before = o.Seq
 		}
-		if len(page) < aPage {
+		if len(page) < aPage || f.Before <= 1 {
 			return nil
 		}
 	}
