@@ -127,9 +127,6 @@ func (f *faults) all() {
 			todo[0], todo[flush] = todo[flush], todo[0]
 		}
 		todo = todo[:f.most]
-		if f.s.short == "batch" {
-			todo = append(todo, behind(made)...)
-		}
 	}
 	scene := f.t
 	for i, x := range todo {
@@ -144,15 +141,6 @@ func (f *faults) all() {
 			f.anew(scene)
 		}
 	}
-}
-
-// behind are the last looks into the database: those after the effects, when the row of a
-// released call has ended and is shown.
-func behind(made map[string]int) (out []fault) {
-	for n := max(1, made["pread64"]-7); n <= made["pread64"]; n++ {
-		out = append(out, fault{"pread64", n, "EIO"})
-	}
-	return out
 }
 
 // anew goes on with a daemon of another state.
