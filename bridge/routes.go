@@ -132,8 +132,8 @@ func (s *Server) getApprovals(w http.ResponseWriter, r *http.Request, by op.Call
 		s.getApprovalPage(w, r, by)
 		return
 	}
-	v, err := s.Engine.Approvals(r.Context(), by, r.URL.Query().Get("state"))
-	result(w, map[string]any{"approvals": v}, err)
+	list := &listing{w: w, name: "approvals"}
+	list.end(s.Engine.EachApproval(r.Context(), by, r.URL.Query().Get("state"), list.add))
 }
 
 // getApprovalPage gives summaries: a queue of ten thousand cards stays usable.
@@ -187,7 +187,8 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller
 	id := op.ID(r.PathValue("id"))
 	if !by.Role.Includes(op.Reviewer) {
 		// The engine refuses, and puts on record who tried; the body is of no matter.
-		fail(w, s.Engine.Answer(r.Context(), by, id, journal.Answer{}))
+		_, err := s.Engine.Answer(r.Context(), by, id, journal.Answer{})
+		fail(w, err)
 		return
 	}
 	o, err := body(r)
@@ -195,14 +196,14 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller
 	if err == nil {
 		a, err = answerOf(o)
 	}
+	var v any
 	if err == nil {
-		err = s.Engine.Answer(r.Context(), by, id, a)
+		v, err = s.Engine.Answer(r.Context(), by, id, a)
 	}
 	if err != nil {
 		s.failWithRow(w, r, by, id, err)
 		return
 	}
-	v, err := s.Engine.Approval(r.Context(), by, id, 0)
 	result(w, v, err)
 }
 

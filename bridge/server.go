@@ -23,11 +23,11 @@ type Engine interface {
 	Malformed(by op.Caller, name op.Name, err error) op.Reply
 	Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) (any, *op.Error)
 	Facts(ctx context.Context, by op.Caller, root string, paths []string) (any, *op.Error)
-	Approvals(ctx context.Context, by op.Caller, state string) (any, error)
+	EachApproval(ctx context.Context, by op.Caller, state string, each func(card any) error) error
 	ApprovalPage(ctx context.Context, by op.Caller, f journal.ApprovalFilter) (any, error)
 	Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error)
 	WholeDiff(ctx context.Context, by op.Caller, id op.ID) (any, error)
-	Answer(ctx context.Context, by op.Caller, id op.ID, a journal.Answer) error
+	Answer(ctx context.Context, by op.Caller, id op.ID, a journal.Answer) (any, error)
 	AnswerCarried(ctx context.Context, root string, id op.ID, a journal.Answer, proof []byte) (any, error)
 	Cancel(ctx context.Context, by op.Caller, id op.ID) error
 	Operations(ctx context.Context, by op.Caller, f journal.Filter) (any, error)

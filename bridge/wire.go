@@ -39,17 +39,66 @@ func reply(w http.ResponseWriter, status int, v any) {
 		b = append(b[:0], `{"error":{"code":"internal_error","message":"the answer could not be written as JSON"}}`...)
 	}
 	b = append(b, '\n')
-	h := w.Header()
-	h.Set("Content-Type", "application/json; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	plainHeaders(w.Header())
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
 	w.Write(b)
 	if cap(b) <= maxKeptBuffer {
 		*kept = b
 		buffers.Put(kept)
 	}
+}
+
+// listing writes {"name":[...]} item by item, for lists that may be long: no more of it is
+// held than one item. A list that cannot be ended breaks off as no JSON, so that nobody takes
+// it for a whole one.
+type listing struct {
+	w    http.ResponseWriter
+	name string
+	some bool
+}
+
+func (l *listing) add(v any) error {
+	kept := buffers.Get().(*[]byte)
+	b := append((*kept)[:0], ',')
+	if !l.some {
+		b = l.begin(b[:0])
+	}
+	b, err := encode(b, v)
+	if err == nil {
+		l.some = true
+		_, err = l.w.Write(b)
+	}
+	if cap(b) <= maxKeptBuffer {
+		*kept = b
+		buffers.Put(kept)
+	}
+	return err
+}
+
+// begin appends what comes before the first item.
+func (l *listing) begin(b []byte) []byte {
+	plainHeaders(l.w.Header())
+	return append(appendText(append(b, '{'), l.name), ":["...)
+}
+
+// end closes the list, or answers with the error if nothing was written yet.
+func (l *listing) end(err error) {
+	switch {
+	case err == nil && l.some:
+		_, _ = io.WriteString(l.w, "]}\n") // who is gone does not hear it
+	case err == nil:
+		reply(l.w, http.StatusOK, map[string]any{l.name: []any{}})
+	case !l.some:
+		fail(l.w, err)
+	}
+}
+
+// plainHeaders are those of every answer.
+func plainHeaders(h http.Header) {
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 func fail(w http.ResponseWriter, err error) {

@@ -111,13 +111,14 @@ func viewOf(c nats.Seen) view {
 	return view{ID: c.ID, State: c.State, Card: &card, Shown: c.Frozen, Code: c.Code, Why: c.Why}
 }
 
-// Approvals lists the cards of a state, oldest first.
-func (h *Hub) Approvals(_ context.Context, _ op.Caller, state string) (any, error) {
-	cards := []review.Card{}
+// EachApproval tells of the cards of a state, oldest first.
+func (h *Hub) EachApproval(_ context.Context, _ op.Caller, state string, each func(card any) error) error {
 	for _, c := range h.of(state) {
-		cards = append(cards, cardOf(c))
+		if err := each(cardOf(c)); err != nil {
+			return err
+		}
 	}
-	return cards, nil
+	return nil
 }
 
 func (h *Hub) of(state string) []nats.Seen {

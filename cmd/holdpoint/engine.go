@@ -19,6 +19,7 @@ import (
 	"holdpoint/internal/journal"
 	"holdpoint/op"
 	"holdpoint/protected"
+	"holdpoint/review"
 	"holdpoint/trusted"
 )
 
@@ -292,8 +293,8 @@ func (a adapter) Facts(ctx context.Context, by op.Caller, root string, paths []s
 	p := a.engine.Facts(ctx, by, root, paths)
 	return p, p.Error
 }
-func (a adapter) Approvals(ctx context.Context, by op.Caller, state string) (any, error) {
-	return a.engine.Approvals(ctx, by, state)
+func (a adapter) EachApproval(ctx context.Context, by op.Caller, state string, each func(card any) error) error {
+	return a.engine.EachApproval(ctx, by, state, func(c review.Card) error { return each(c) })
 }
 func (a adapter) ApprovalPage(ctx context.Context, by op.Caller, f journal.ApprovalFilter) (any, error) {
 	return a.engine.ApprovalPage(ctx, by, f)
@@ -304,9 +305,8 @@ func (a adapter) Approval(ctx context.Context, by op.Caller, id op.ID, wait time
 func (a adapter) WholeDiff(ctx context.Context, by op.Caller, id op.ID) (any, error) {
 	return a.engine.WholeDiff(ctx, by, id)
 }
-func (a adapter) Answer(ctx context.Context, by op.Caller, id op.ID, ans journal.Answer) error {
-	_, err := a.engine.Answer(ctx, by, id, ans)
-	return err
+func (a adapter) Answer(ctx context.Context, by op.Caller, id op.ID, ans journal.Answer) (any, error) {
+	return a.engine.Answered(ctx, by, id, ans)
 }
 func (a adapter) Cancel(ctx context.Context, by op.Caller, id op.ID) error {
 	_, err := a.engine.Cancel(ctx, by, id)

@@ -143,6 +143,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if os.Getuid() == 0 {
 		say("holdpoint: running as root: files in the workspaces keep their owners, but every mistake weighs more")
 	}
+	if err := profiles(a.Env); err != nil {
+		return err
+	}
 	return a.listen(ctx, o, socket, given, f, say)
 }
 

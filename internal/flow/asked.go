@@ -27,11 +27,11 @@ func (e *Engine) askedBefore(ctx context.Context, c *call, card *review.Card) {
 	if c.process == nil || c.process.typed != nil {
 		return
 	}
-	rows, err := e.rows(ctx, journal.ApprovalFilter{Token: c.by.Token, Root: c.ws.Key, Call: c.digest})
+	rows, err := e.rows(ctx, journal.ApprovalFilter{Token: c.by.Token, Root: c.ws.Key, Call: c.digest, Newest: true, Limit: 1})
 	if err != nil || len(rows) == 0 {
 		return // a courtesy: the card is whole without it
 	}
-	last := rows[len(rows)-1]
+	last := rows[0]
 	var reply op.Reply
 	if last.State != journal.FailedEnd || json.Unmarshal(last.Reply, &reply) != nil || reply.Error == nil || reply.Error.Code != op.Stale {
 		return

@@ -23,28 +23,24 @@ type kept struct {
 
 const backupMark = "bk_"
 
-// backups lists what the store holds for a path and below it, newest first: snapshots,
-// and what changes put away, as long as the operation stands and can be undone. A change
-// that asked for no backup keeps what its undo needs all the same, but it is not listed.
-func (e *Engine) backups(ctx context.Context, w *Workspace, at op.Path) ([]kept, error) {
-	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: w.Key, State: journal.Committed, Path: string(at)})
-	if err != nil {
-		return nil, err
-	}
-	var out []kept
-	for _, o := range ops {
+// backups tells each what the store holds for a path and below it, newest first, until that
+// answers false: snapshots, and what changes put away, as long as the operation stands and
+// can be undone. A change that asked for no backup keeps what its undo needs all the same,
+// but it is not listed.
+func (e *Engine) backups(ctx context.Context, w *Workspace, at op.Path, each func(kept) bool) error {
+	return e.jrn.WalkOperations(ctx, journal.Filter{Root: w.Key, State: journal.Committed, Path: string(at)}, func(o journal.Operation) bool {
 		if o.Dropped || !e.cfg.Now().Before(o.Expires) {
-			continue
+			return true
 		}
 		for i := len(o.Steps) - 1; i >= 0; i-- {
 			s := o.Steps[i]
 			kind := keptAs(o, s)
-			if kind != "" && s.Path.Within(at) {
-				out = append(out, kept{backupMark + s.Slot, kind, s, o})
+			if kind != "" && s.Path.Within(at) && !each(kept{backupMark + s.Slot, kind, s, o}) {
+				return false
 			}
 		}
-	}
-	return out, nil
+		return true
+	})
 }
 
 // keptAs names what a step left in the store; nothing of use is empty.
@@ -66,21 +62,28 @@ func keptAs(o journal.Operation, s op.Step) string {
 // listBackups answers list_backups.
 func (e *Engine) listBackups(ctx context.Context, c *call) (map[string]any, error) {
 	a := c.args.(*op.BackupsArgs)
-	list, err := e.backups(ctx, c.ws, c.facts.Targets[0].Path)
+	size := int(op.Or(a.PageSize, 200))
+	total, after, begun, list := 0, 0, a.Page == "", []kept(nil)
+	err := e.backups(ctx, c.ws, c.facts.Targets[0].Path, func(k kept) bool {
+		total++ // of all, on whatever page; only what is shown is held
+		switch {
+		case !begun:
+			begun = k.id == a.Page
+		case len(list) < size:
+			list = append(list, k)
+		default:
+			after++
+		}
+		return true
+	})
 	if err != nil {
 		return nil, err
 	}
-	total, from := len(list), 0
-	if a.Page != "" {
-		if from = slices.IndexFunc(list, func(k kept) bool { return k.id == a.Page }) + 1; from == 0 {
-			return nil, op.Fail(op.BadRequest, "page is not a cursor of this listing, or that backup is gone").In("args.page").Do("give next of the page before, or begin anew")
-		}
+	if !begun {
+		return nil, op.Fail(op.BadRequest, "page is not a cursor of this listing, or that backup is gone").In("args.page").Do("give next of the page before, or begin anew")
 	}
-	list = list[from:]
-	size := int(op.Or(a.PageSize, 200))
 	out := map[string]any{"total": total, "backup_root": op.DefaultBackups}
-	if len(list) > size {
-		list = list[:size]
+	if after > 0 {
 		out["next"], out["truncated"] = list[size-1].id, "page_size"
 	}
 	rows := make([]map[string]any, 0, len(list))
@@ -115,17 +118,17 @@ func (e *Engine) lastBackup(ctx context.Context, by op.Caller, req op.Request) o
 		return req
 	}
 	defer n.Close()
-	list, err := e.backups(ctx, w, n.Path)
-	if err != nil {
-		return req
-	}
-	for _, k := range list {
+	last := ""
+	err = e.backups(ctx, w, n.Path, func(k kept) bool {
 		if k.kind == "snapshot" && k.step.Path == n.Path {
-			req.Args = maps.Clone(named)
-			delete(req.Args, "last")
-			req.Args["backup_id"] = k.id
-			return req
+			last = k.id
 		}
+		return last == ""
+	})
+	if err == nil && last != "" {
+		req.Args = maps.Clone(named)
+		delete(req.Args, "last")
+		req.Args["backup_id"] = last
 	}
 	return req
 }
@@ -140,22 +143,22 @@ func (e *Engine) backupOf(ctx context.Context, c *call, at op.Path) (*fileops.Ba
 	if a.BackupID != "" && a.Last {
 		return nil, op.Fail(op.BadRequest, "give backup_id or last, not both").In("args.last")
 	}
-	list, err := e.backups(ctx, c.ws, at)
+	var found *kept
+	err := e.backups(ctx, c.ws, at, func(k kept) bool {
+		if k.id == a.BackupID && k.step.Path == at {
+			found = &k
+		}
+		return found == nil
+	})
+	if err != nil || found == nil {
+		return nil, err
+	}
+	n, err := e.intact(ctx, c.ws, found.step)
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range list {
-		if k.id != a.BackupID || k.step.Path != at {
-			continue
-		}
-		n, err := e.intact(ctx, c.ws, k.step)
-		if err != nil {
-			return nil, err
-		}
-		c.also = append(c.also, n.Close)
-		return &fileops.Backup{ID: k.id, State: k.step.Before, Node: n}, nil
-	}
-	return nil, nil
+	c.also = append(c.also, n.Close)
+	return &fileops.Backup{ID: found.id, State: found.step.Before, Node: n}, nil
 }
 
 // intact opens what a step keeps, or its independent copy where another program wrote

@@ -274,6 +274,16 @@ func (e *Engine) Answer(ctx context.Context, by op.Caller, id op.ID, answer jour
 	return e.release(context.WithoutCancel(ctx), row)
 }
 
+// Answered is Answer, and shows the row as Approval does. It does not read it once more: what
+// was released has happened, whether or not the journal can still be read.
+func (e *Engine) Answered(ctx context.Context, by op.Caller, id op.ID, answer journal.Answer) (ApprovalView, error) {
+	row, err := e.Answer(ctx, by, id, answer)
+	if err != nil {
+		return ApprovalView{}, err
+	}
+	return e.view(ctx, by, row), nil
+}
+
 // scoped hides rows of other roots from a person whose token is bound to some: to them
 // such a row looks like none.
 func (e *Engine) scoped(ctx context.Context, by op.Caller, id op.ID) error {
@@ -311,10 +321,14 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 		return row, err
 	}
 	reply := e.execute(ctx, row)
-	if _, runs := reply.Result.(RunView); runs {
-		return e.jrn.Approval(ctx, row.ID) // what sees it to its end ends the row
+	if _, runs := reply.Result.(RunView); runs { // what sees it to its end ends the row
+		if now, err := e.jrn.Approval(ctx, row.ID); err == nil {
+			return now, nil
+		}
+		row.State = journal.Executing
+		return row, nil
 	}
-	state := "executed"
+	state := journal.Executed
 	switch {
 	case reply.Result != nil && isProcess(row.Op): // it ran, whatever came of it
 	case reply.Status != op.Done && reply.EffectsExecuted:
@@ -322,6 +336,11 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 	case reply.Status != op.Done:
 		state = "failed"
 	}
+	return e.finish(ctx, row, state, reply)
+}
+
+// finish ends a row whose call ran.
+func (e *Engine) finish(ctx context.Context, row journal.Approval, state string, reply op.Reply) (journal.Approval, error) {
 	body, err := json.Marshal(withoutContent(reply))
 	if err != nil {
 		return row, err
@@ -348,8 +367,9 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 
 // asItEnded gives a row as it ended, also where the journal does not know.
 func (e *Engine) asItEnded(row journal.Approval) journal.Approval {
-	if ended, is := e.unrecorded.Load(row.ID); is {
-		return ended.(journal.Approval)
+	if v, is := e.unrecorded.Load(row.ID); is {
+		ended := v.(journal.Approval)
+		row.State, row.Operation, row.Reply = ended.State, ended.Operation, ended.Reply
 	}
 	return row
 }

@@ -32,7 +32,6 @@ type keeping struct {
 	asked bool // some were asked for by pattern
 	left  int  // those that its commands name and that are too many to be kept
 
-	since  int64              // the newest operation before it ran
 	slots  map[op.Path]string // once kept
 	record string             // the slot that says what they are, for the next start
 	flush  chan error         // of both, under way while the program runs
@@ -242,13 +241,6 @@ const keptRecordSuffix = ".snap"
 // else is told as not kept.
 func (e *Engine) keep(ctx context.Context, c *call, d op.Decision, approval, id op.ID) error {
 	k := c.process.keeping
-	last, err := e.jrn.Operations(ctx, journal.Filter{Root: c.ws.Key, Limit: 1})
-	if err != nil {
-		return err
-	}
-	for _, o := range last {
-		k.since = o.Seq
-	}
 	if len(k.paths) == 0 {
 		return nil
 	}

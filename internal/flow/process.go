@@ -83,6 +83,7 @@ type process struct {
 	unmarked  int        // protected names that are too many to be mounted
 	rehearsal *rehearsal // nil: it runs for real
 	keeping   *keeping   // what is kept before it runs
+	before    moment     // when stat was taken
 	typed     *run       // nothing is started: the call types into this session
 }
 
@@ -489,6 +490,10 @@ func (e *Engine) manifest(ctx context.Context, c *call, p *process) error {
 	mounts := on(p.levels, shellexec.LevelMarks)
 	if on(p.levels, shellexec.LevelNames) && !p.run.WriteProtected {
 		p.names = c.ws.heldNames()
+	}
+	var err error
+	if p.before, err = e.underway(ctx, c.ws); err != nil {
+		return err
 	}
 	list, err := c.ws.stats(ctx, func(at op.Path, dir bool) bool {
 		if p.run.WriteProtected || !mounts {

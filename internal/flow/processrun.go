@@ -3,7 +3,6 @@ package flow
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -157,23 +156,16 @@ func (e *Engine) underWay(req op.Request, d op.Decision, r *run, warnings []op.W
 }
 
 // finishRow records how the program of a row ended.
-func (e *Engine) finishRow(ctx context.Context, id op.ID, reply op.Reply) (journal.Approval, error) {
+func (e *Engine) finishRow(ctx context.Context, id op.ID, reply op.Reply) {
 	state := journal.Executed
 	if reply.Result == nil { // it never ran
 		state = journal.FailedEnd
 	}
-	body, err := json.Marshal(withoutContent(reply))
-	if err == nil {
-		err = e.jrn.Finish(ctx, id, state, reply.OperationID, body)
-	}
-	if err != nil {
-		return journal.Approval{}, err
-	}
 	row, err := e.jrn.Approval(ctx, id)
-	if err == nil {
-		e.ended(row)
+	if err != nil {
+		row = journal.Approval{ID: id, Op: reply.Op} // the end is told all the same
 	}
-	return row, err
+	_, _ = e.finish(ctx, row, state, reply) // what the journal cannot take is kept until the next start
 }
 
 // ran words how a program ended.

@@ -234,28 +234,40 @@ func versions(ctx context.Context, w *Workspace, steps []op.Step) []Version {
 	return out
 }
 
-// Approvals lists cards: an agent's own, all for others.
-func (e *Engine) Approvals(ctx context.Context, by op.Caller, state string) ([]review.Card, error) {
+// cardsAtOnce is how many rows a walk over all cards reads at a time.
+const cardsAtOnce = 32
+
+// EachApproval tells each of the cards of a state, oldest first: an agent's own, all for
+// others. It holds few at a time, since with every card ever shown come its diff and call.
+func (e *Engine) EachApproval(ctx context.Context, by op.Caller, state string, each func(review.Card) error) error {
 	if err := e.Expire(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	f := journal.ApprovalFilter{State: state}
+	f := journal.ApprovalFilter{State: state, Limit: cardsAtOnce}
 	if by.Role == op.Agent {
 		f.Token = by.Token
 	}
-	rows, err := e.rows(ctx, f)
-	if err != nil {
-		return nil, err
-	}
-	cards := make([]review.Card, 0, len(rows))
-	for _, r := range rows {
-		if w := e.byKey(r.Root); w != nil && mayUse(by, w) {
-			c := review.CardOf(r)
-			c.Drifted = e.drift.of(r.ID)
-			cards = append(cards, c)
+	for {
+		rows, left, err := e.listed(ctx, f)
+		if err != nil {
+			return err
+		}
+		before := f.After
+		f.After = max(f.After, left.Last)
+		for _, r := range rows {
+			f.After = max(f.After, r.Seq)
+			if w := e.byKey(r.Root); w != nil && mayUse(by, w) {
+				c := review.CardOf(r)
+				c.Drifted = e.drift.of(r.ID)
+				if err := each(c); err != nil {
+					return err
+				}
+			}
+		}
+		if len(rows)+len(left.Rows) < f.Limit || f.After == before {
+			return nil
 		}
 	}
-	return cards, nil
 }
 
 // Page is a part of the queue, oldest first.

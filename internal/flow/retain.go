@@ -179,20 +179,15 @@ func (e *Engine) collect(ctx context.Context, dryRun bool, now *journal.Operatio
 // named lists the slots that operations of a root name which still keep something, but
 // for those that are ending.
 func (e *Engine) named(ctx context.Context, w *Workspace, ending map[op.ID]bool) (map[string]bool, error) {
-	ops, err := e.jrn.Operations(ctx, journal.Filter{Root: w.Key})
-	if err != nil {
-		return nil, err
-	}
 	out := map[string]bool{}
-	for _, o := range ops {
-		if o.State == journal.Aborted || o.Dropped || ending[o.ID] {
-			continue
+	return out, e.jrn.WalkOperations(ctx, journal.Filter{Root: w.Key}, func(o journal.Operation) bool {
+		if o.State != journal.Aborted && !o.Dropped && !ending[o.ID] {
+			for _, s := range o.Steps {
+				out[s.Slot], out[s.Copy] = true, true
+			}
 		}
-		for _, s := range o.Steps {
-			out[s.Slot], out[s.Copy] = true, true
-		}
-	}
-	return out, nil
+		return true
+	})
 }
 
 // drop ends the slots of one operation that no other names, and what others wrote that

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"holdpoint/audit"
 	"holdpoint/internal/journal"
@@ -165,6 +164,50 @@ func (v *reversal) steps() []op.Step {
 	return slices.Concat(v.takes, v.swaps, v.places)
 }
 
+// moment is how far the operations of a root were when somebody began to look at its tree.
+type moment struct {
+	last int64          // the newest
+	open map[int64]bool // those that had not ended: what they do may come later
+	from int64          // all of both lie above
+}
+
+// underway tells which operations of a root have not ended. Call it before the look: what
+// they change can be seen in it or after it.
+func (e *Engine) underway(ctx context.Context, w *Workspace) (moment, error) {
+	m := moment{open: map[int64]bool{}}
+	newest, err := e.jrn.Operations(ctx, journal.Filter{Root: w.Key, Limit: 1})
+	if _, err = journal.Intact(err); err != nil {
+		return m, err
+	}
+	for _, o := range newest {
+		m.last, m.from = o.Seq, o.Seq
+	}
+	open, err := e.jrn.Unsettled(ctx) // the second question: what begins in between is newer than the newest
+	if _, err = journal.Intact(err); err != nil {
+		return m, err
+	}
+	for _, o := range open {
+		if o.Root == w.Key {
+			m.open[o.Seq], m.from = true, min(m.from, o.Seq-1)
+		}
+	}
+	return m, nil
+}
+
+// othersSince gives what operations changed that had not ended at a moment, or began later.
+func (e *Engine) othersSince(ctx context.Context, w *Workspace, m moment) (op.Touched, error) {
+	var all op.Touched
+	others, err := e.jrn.Operations(ctx, journal.Filter{Root: w.Key, After: m.from})
+	for _, o := range others {
+		for _, s := range o.Steps {
+			if (o.Seq > m.last || m.open[o.Seq]) && o.State != journal.Aborted {
+				all.Add(s)
+			}
+		}
+	}
+	return all, err
+}
+
 // takeBack puts on record what a program changed and can be taken back, with a credential in
 // the reply, and names there what cannot. all reports that diffs is all that changed.
 func (e *Engine) takeBack(ctx context.Context, c *call, d op.Decision, run *run, r *op.Reply, diffs []difference, all bool) {
@@ -172,18 +215,11 @@ func (e *Engine) takeBack(ctx context.Context, c *call, d op.Decision, run *run,
 	told := func(why error) {
 		r.Warnings = append(r.Warnings, op.Warning{Code: "not_undoable", Message: "what it changed cannot be taken back: " + op.AsError(why).Message})
 	}
+	var err error
 	v := &reversal{ws: c.ws, slot: e.slot, slots: c.process.keeping.slots, used: map[string]bool{}}
-	others, err := e.jrn.Operations(ctx, journal.Filter{Root: c.ws.Key, Since: run.Started.Add(-time.Second)})
-	if err != nil {
+	if v.foreign, err = e.othersSince(ctx, c.ws, c.process.before); err != nil {
 		told(err)
 		return
-	}
-	for _, o := range others {
-		for _, s := range o.Steps {
-			if o.Seq > c.process.keeping.since && o.State != journal.Aborted {
-				v.foreign.Add(s)
-			}
-		}
 	}
 	if !all {
 		diffs = e.keptDifferences(ctx, c)

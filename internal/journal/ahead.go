@@ -28,6 +28,7 @@ import (
 // workspace; and only an intent that the database has no reason to refuse.
 type ahead struct {
 	file   *os.File
+	size   int64        // how much of it records may fill
 	usable bool         // all of it is on the disk, so that a record's flush is of the record alone
 	count  atomic.Int64 // records so far
 
@@ -57,7 +58,7 @@ const (
 // the database's log.
 func (j *Journal) openAhead() (err error) {
 	a := &j.w.ahead
-	a.open = map[op.ID]bool{}
+	a.open, a.size = map[op.ID]bool{}, aheadSize
 	var seed [8]byte
 	if _, err := io.ReadFull(j.rand, seed[:]); err != nil {
 		return ioError("begin its log of intents", err)
@@ -91,7 +92,7 @@ func (w *writer) intentAhead(o Operation, terms []any, do func(*tx) error) (mark
 		return 0
 	}
 	size := int64(headerLen + len(body) + digestLen)
-	if a.at+size > aheadSize {
+	if a.at+size > a.size {
 		if a.unwritten > 0 || w.durable.Load() < a.last {
 			a.full = true
 			return 0 // the flush that this causes makes room

@@ -194,9 +194,11 @@ type ApprovalFilter struct {
 	Call  string // digest; with Token, finds the caller's own row for the same call
 	After int64  // rows with a higher Seq: the next page
 	Limit int    // 0 is no limit
+
+	Newest bool // newest first
 }
 
-// Approvals returns what a filter picks, oldest first. Where rows are damaged it returns
+// Approvals returns what a filter picks, oldest first unless it says otherwise. Where rows are damaged it returns
 // the others with a *Damaged.
 func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, error) {
 	var where []string
@@ -215,6 +217,9 @@ func (j *Journal) Approvals(ctx context.Context, f ApprovalFilter) ([]Approval, 
 		args = append(args, f.After)
 	}
 	rest := "ORDER BY seq"
+	if f.Newest {
+		rest += " DESC"
+	}
 	if len(where) > 0 {
 		rest = "WHERE " + strings.Join(where, " AND ") + " " + rest
 	}

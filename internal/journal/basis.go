@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 
 	"holdpoint/op"
 )
@@ -70,21 +71,41 @@ func (j *Journal) EachApproval(ctx context.Context, each func(a Approval, intact
 
 func (j *Journal) every(ctx context.Context, t *table, each func(row, bool) error) error {
 	j.catchUp()
-	found, err := j.readers.QueryContext(ctx, t.selectSQL("ORDER BY seq"))
+	for last := int64(math.MinInt64); ; {
+		page, damaged, err := j.pageAfter(ctx, t, last)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			if err := each(r, !damaged[r.seq]); err != nil {
+				return err
+			}
+			last = r.seq
+		}
+		if len(page) < aPage {
+			return nil
+		}
+	}
+}
+
+// pageAfter reads the rows behind a number, the damaged ones too. Its connection is free
+// again before anybody sees them: who looked at a row and read another one for it would hold
+// one connection and wait for a second, and a few such would wait for each other for ever.
+func (j *Journal) pageAfter(ctx context.Context, t *table, seq int64) (page []row, damaged map[int64]bool, err error) {
+	found, err := j.readers.QueryContext(ctx, t.selectSQL("WHERE seq > ? ORDER BY seq LIMIT ?"), seq, aPage)
 	if err != nil {
-		return j.readError(t, err)
+		return nil, nil, j.readError(t, err)
 	}
 	defer found.Close()
+	damaged = map[int64]bool{}
 	for found.Next() {
 		r, err := j.scan(t, found)
 		if err != nil && !errors.Is(err, op.StateCorrupt) {
-			return j.readError(t, err)
+			return nil, nil, j.readError(t, err)
 		}
-		if err := each(r, err == nil); err != nil {
-			return err
-		}
+		page, damaged[r.seq] = append(page, r), err != nil
 	}
-	return j.readError(t, found.Err())
+	return page, damaged, j.readError(t, found.Err())
 }
 
 func (j *Journal) checkBases(ctx context.Context) ([]string, error) {

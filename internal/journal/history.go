@@ -22,6 +22,31 @@ type Filter struct {
 	State    OpState
 	Limit    int   // 0 is no limit
 	Before   int64 // only numbers below: the last Seq of the page before
+	After    int64 // only numbers above
+}
+
+// aPage is how many rows a walk over a history reads at a time.
+const aPage = 128
+
+// WalkOperations hands what a filter picks to each, newest first, without diffs, until that
+// answers false. It never holds more than a page, however long the history is, and no
+// transaction stays open in between. Damaged rows end it as they do Operations.
+func (j *Journal) WalkOperations(ctx context.Context, f Filter, each func(Operation) bool) error {
+	for f.Limit = aPage; ; {
+		page, err := j.Operations(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, o := range page {
+			if !each(o) {
+				return nil
+			}
+			f.Before = o.Seq
+		}
+		if len(page) < aPage || f.Before <= 1 {
+			return nil
+		}
+	}
 }
 
 // Operation returns one operation, checked against its digests; op.NotFound when there is
@@ -66,6 +91,9 @@ func (j *Journal) Operations(ctx context.Context, f Filter) ([]Operation, error)
 	}
 	if f.Before > 0 {
 		add("seq < ?", f.Before)
+	}
+	if f.After > 0 {
+		add("seq > ?", f.After)
 	}
 	rest := "ORDER BY seq DESC"
 	if len(where) > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -313,7 +314,7 @@ func (w *writer) transact(batch []*job) error {
 		if err := w.exec(w.save); err != nil {
 			return w.failed(err)
 		}
-		b.err = b.do(&tx{w, w.j})
+		b.err = b.call(&tx{w, w.j})
 		var lost fatal
 		if errors.As(b.err, &lost) {
 			return w.failed(lost.err)
@@ -334,13 +335,25 @@ func (w *writer) transact(batch []*job) error {
 	return nil
 }
 
+// call runs a job's function. A panic in it counts as a failure of the database: it would
+// end this caller's request alone, with the turn still held, and everybody who comes after
+// would wait for ever.
+func (b *job) call(t *tx) (err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = fatal{fmt.Errorf("internal error: %v\n%s", what, debug.Stack())}
+		}
+	}()
+	return b.do(t)
+}
+
 // alone is transact for one job: a refusal takes the whole transaction back.
 func (w *writer) alone(b *job) error {
 	end, before := w.commit, w.next
 	if b.err = b.ctx.Err(); b.err != nil {
 		b.err = gone(b.err)
 	} else {
-		b.err = b.do(&tx{w, w.j})
+		b.err = b.call(&tx{w, w.j})
 	}
 	var lost fatal
 	if errors.As(b.err, &lost) {

@@ -387,6 +387,17 @@ func TestEntriesAndTree(t *testing.T) {
 		if err := b.look("d", true).Tree(ctx(), func(op.Path, Info, func() (*Node, error)) error { return stop }); err != stop {
 			t.Errorf("got %v", err)
 		}
+		b.write("ws/d/goes/x", "x")
+		walked = nil
+		must(t, b.look("d", true).Tree(ctx(), func(p op.Path, i Info, _ func() (*Node, error)) error {
+			if walked = append(walked, string(p)); p == "d/goes" { // between its opening and its reading
+				return os.RemoveAll(filepath.Join(b.ws, "d/goes"))
+			}
+			return nil
+		}))
+		if want := []string{"d/a", "d/a/1", "d/a/2", "d/a/out", "d/a\nb", "d/a.b", "d/b", "d/caf\xe9", "d/goes"}; !slices.Equal(walked, want) {
+			t.Errorf("around what went meanwhile: %q", walked)
+		}
 		for _, bad := range []string{"", ".", "..", "a/1", "a\x00"} {
 			_, err := b.look("d", true).Child(bad)
 			wants(t, err, op.InvalidPath)

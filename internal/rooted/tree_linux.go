@@ -75,6 +75,10 @@ func (n *Node) TreePast(ctx context.Context, fn Visit, past func(p op.Path) erro
 	if err != nil {
 		return err
 	}
+	return n.visitAll(ctx, entries, fn, past)
+}
+
+func (n *Node) visitAll(ctx context.Context, entries []Entry, fn Visit, past func(op.Path) error) error {
 	for _, e := range entries {
 		if err := n.visit(ctx, e, fn, past); err != nil {
 			return err
@@ -110,7 +114,14 @@ func (n *Node) visit(ctx context.Context, e Entry, fn Visit, past func(op.Path) 
 	if err != nil || dir.Info.Kind != op.Directory {
 		return err
 	}
-	return dir.TreePast(ctx, fn, past)
+	entries, err := dir.Entries(ctx)
+	if errors.Is(err, op.NotFound) {
+		return nil // it went since it was opened, as if there had been nothing in it
+	}
+	if err != nil {
+		return err
+	}
+	return dir.visitAll(ctx, entries, fn, past)
 }
 
 // Child opens one name of a directory by its handle, without reading it. A link is not
