@@ -133,12 +133,12 @@ func TestProcessOutput(t *testing.T) {
 			return strings.Contains(strings.Join(heard, ""), "hello there\n")
 		})
 		d.put("heard", "", 0o644)
-		r := <-got
+		answer := <-got
 		mu.Lock() // another message may still be on its way
 		said := strings.Join(heard, "")
 		mu.Unlock()
-		if r.Text != "hello there\nbye\n" || strings.Contains(said, "BACKWARDS") {
-			t.Errorf("got %q, heard %q", r.Text, said)
+		if answer.Text != "hello there\nbye\n" || strings.Contains(said, "BACKWARDS") {
+			t.Errorf("got %q, heard %q", answer.Text, said)
 		}
 		id, _ = c.held("workspace_shell", M{"script": "echo in the back; sleep 71.5", "background": true})
 		d.letting(M{"approval": M{"id": id}})
