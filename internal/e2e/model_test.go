@@ -269,10 +269,16 @@ func (m *model) killed() {
 // keep takes a change over into the model.
 func (m *model) keep(r M, after files) {
 	x := &standing{reply: r, pre: map[string]*string{}, post: map[string]*string{}}
+	// A batch may delete a file and copy one of the same bytes to its name: that is touched too.
+	touched := map[string]bool{}
+	effects, _ := r["effects"].([]any)
+	for _, e := range effects {
+		touched[text(e, "path")] = true
+	}
 	for _, p := range modelPaths {
 		a, was := m.files[p]
 		b, is := after[p]
-		if was == is && a == b {
+		if was == is && a == b && !touched[p] {
 			continue
 		}
 		x.pre[p], x.post[p] = nil, nil
@@ -334,7 +340,7 @@ func (m *model) undo(x *standing) {
 	r := m.d.undo(x.reply)
 	switch done := text(r, "status") == "done"; {
 	case done != can:
-		m.rt.Fatalf("undo of what found %v and left %v, used %v, on %v: %v %v", show(x.pre), show(x.post), x.used, m.files, r["status"], r["error"])
+		m.rt.Fatalf("undo of what found %v and left %v, used %v, on %v: %v %v by %v", show(x.pre), show(x.post), x.used, m.files, r["status"], r["error"], x.reply)
 	case !done:
 		m.count("undos refused rightly")
 		if c := code(r); c != "undo_conflict" && c != "undo_consumed" {
