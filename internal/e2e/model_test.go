@@ -273,7 +273,7 @@ func (m *model) keep(r M, after files) {
 	touched := map[string]bool{}
 	effects, _ := r["effects"].([]any)
 	for _, e := range effects {
-		touched[text(e, "path")] = true
+		touched[text(object(e), "path")] = true
 	}
 	for _, p := range modelPaths {
 		a, was := m.files[p]
