@@ -125,6 +125,9 @@ func (s *Store) OpenView(string, *Root) (*View, error) { return nil, unsupported
 // CopyView answers unsupported_platform.
 func (s *Store) CopyView(context.Context, string, *Root) (*View, error) { return nil, unsupported() }
 
+// Behind has nothing to flush: no view is made here.
+func (v *View) Behind() (stop func()) { return func() {} }
+
 // ViewNames is of no use here.
 func (s *Store) ViewNames() int { return 0 }
 
