@@ -36,7 +36,7 @@ import (
 // operations by a regular expression, HOLDPOINT_CONFINE_FOR ends it after a while.
 func TestConfinement(t *testing.T) {
 	t.Parallel()
-	if apart(t) { // no other namespace shall see the mounts come and go
+	if onItsOwn(t) { // no other namespace shall see the mounts come and go
 		return
 	}
 	c := newConfinement(t)

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/zeebo/blake3"
+
+	"holdpoint/internal/apart"
 )
 
 // passphrase is the reviewer's in every test.
@@ -61,26 +63,11 @@ const apartBinary = "HOLDPOINT_E2E_APART"
 // top is the module's directory, seen from here.
 const top = "../../"
 
-// apart runs the test again in a mount namespace of its own and reports whether it did. A
-// namespace that some other program makes copies the mounts it finds, and would keep a
-// filesystem alive that this test takes for gone.
-func apart(t *testing.T) bool {
+// onItsOwn runs the test again in a mount namespace of its own and reports whether it did,
+// unless whoever runs the tests has seen to the program and to where they run.
+func onItsOwn(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(apartBinary) != "" {
-		return false
-	}
-	args := []string{"-m", "--propagation", "private", os.Args[0], "-test.v", "-test.run", "^" + t.Name() + "$"}
-	if at, ok := t.Deadline(); ok {
-		args = append(args, "-test.timeout", time.Until(at).String())
-	}
-	cmd := exec.Command("unshare", args...)
-	cmd.Env = append(os.Environ(), apartBinary+"="+binary)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Errorf("apart: %v", err)
-	}
-	t.Logf("%s", out)
-	return true
+	return os.Getenv(apartBinary) == "" && apart.Run(t, apartBinary+"="+binary)
 }
 
 // daemon is one running `holdpoint serve` with its own state and workspace.

@@ -109,7 +109,7 @@ type slot struct {
 // credential that works; whatever was in flight is wholly there or wholly absent.
 // HOLDPOINT_CRASHES sets the crashes per filesystem.
 func TestPowerCut(t *testing.T) {
-	if apart(t) {
+	if onItsOwn(t) {
 		return
 	}
 	crashes := 6

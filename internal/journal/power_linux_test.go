@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"holdpoint/internal/apart"
 	"holdpoint/op"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +25,7 @@ func TestPowerLoss(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: mounting a file system of its own needs root")
 	}
-	if apart(t) {
+	if apart.Run(t) {
 		return
 	}
 	crashes := 2
@@ -100,25 +101,6 @@ func TestPowerLoss(t *testing.T) {
 		mounted = false
 	}
 	t.Log(fmt.Sprintf("%d crashes, %d durable steps acknowledged; of %d lazy commits %d were kept", crashes, acked, lazyAll, lazyKept))
-}
-
-// apart runs the test again in a mount namespace of its own and says whether it did: else a
-// program that another test confines meanwhile would hold the stopped file system, and
-// mounting it again would find it as it was.
-func apart(t *testing.T) bool {
-	t.Helper()
-	const inside = "JOURNAL_TEST_APART"
-	if os.Getenv(inside) != "" {
-		return false
-	}
-	c := exec.Command("unshare", "-m", "--propagation", "private", os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$")
-	c.Env = append(os.Environ(), inside+"=1")
-	out, err := c.CombinedOutput()
-	if err != nil {
-		t.Errorf("apart: %v", err)
-	}
-	t.Logf("%s", out)
-	return true
 }
 
 // shutdown makes the file system stop at once and drop what it has not written

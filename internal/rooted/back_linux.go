@@ -138,7 +138,7 @@ func (h *Held) unswap(ctx context.Context, a *act) (string, error) {
 func (h *Held) follow(a *act) bool {
 	for range maxBusy {
 		p, err := h.r.nameOf(a.ours)
-		if err != nil || h.r.hides(p) {
+		if err != nil || h.r.hides(p) || strings.HasSuffix(string(p), goneName) {
 			return false
 		}
 		at, err := h.place(p)
@@ -157,6 +157,10 @@ func (h *Held) follow(a *act) bool {
 	}
 	return false
 }
+
+// goneName is what the kernel adds to the last name of a thing that has that name no more. One
+// that really ends so is not followed either.
+const goneName = " (deleted)"
 
 // letStand is for a file of ours that stays where others put it, or that they removed or
 // replaced. What stood there before us may have no other name than the slot, unless they

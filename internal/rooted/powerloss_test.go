@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"holdpoint/internal/apart"
 	"holdpoint/op"
 )
 
@@ -21,7 +22,7 @@ import (
 // points on ext4; HOLDPOINT_POWERLOSS=all takes every point, on XFS as well.
 func TestPowerLoss(t *testing.T) {
 	rootOnly(t)
-	if apart(t) {
+	if apart.Run(t) {
 		return
 	}
 	kinds, every := []string{"ext4"}, 5
@@ -37,25 +38,6 @@ func TestPowerLoss(t *testing.T) {
 			t.Run(fmt.Sprintf("%s point %d of %d", kind, n, points), func(t *testing.T) { powerLoss(t, kind, n, points) })
 		}
 	}
-}
-
-// apart runs the test again in a mount namespace of its own and says whether it did: else a
-// program that another test confines meanwhile would hold the stopped file system, and
-// mounting it again would find it as it was.
-func apart(t *testing.T) bool {
-	t.Helper()
-	const inside = "HOLDPOINT_TEST_APART"
-	if os.Getenv(inside) != "" {
-		return false
-	}
-	c := exec.Command("unshare", "-m", "--propagation", "private", os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$")
-	c.Env = append(os.Environ(), inside+"=1")
-	out, err := c.CombinedOutput()
-	if err != nil {
-		t.Errorf("apart: %v", err)
-	}
-	t.Logf("%s", out)
-	return true
 }
 
 // powerPoints counts the guard points of the plan.

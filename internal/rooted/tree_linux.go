@@ -321,15 +321,6 @@ func (r *digesters) end() {
 	r.group.Wait()
 }
 
-func readSeen(ctx context.Context, node func() (*Node, error)) (seen, error) {
-	n, err := node()
-	if err != nil {
-		return seen{}, err
-	}
-	defer n.Close()
-	return n.hash(ctx)
-}
-
 // State is what stands here, as it is recorded.
 func (n *Node) State(ctx context.Context) (op.State, error) {
 	s, _, err := n.state(ctx, nil)

@@ -1,0 +1,36 @@
+// Package apart is for tests that take a filesystem away: it runs them in a mount namespace
+// of their own. Only tests use it.
+package apart
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// mark is in the environment of a test that is on its own.
+const mark = "HOLDPOINT_TEST_APART"
+
+// Run runs the test again, alone and with env besides, and reports whether it did; the
+// caller returns then. A program that somebody confines meanwhile copies the mounts that it
+// finds: it would keep a filesystem alive that the test takes for gone, and mounting that
+// again would find it as it was. The deadline of the test binary holds. Needs root.
+func Run(t *testing.T, env ...string) bool {
+	t.Helper()
+	if os.Getenv(mark) != "" {
+		return false
+	}
+	args := []string{"-m", "--propagation", "private", os.Args[0], "-test.v", "-test.run", "^" + t.Name() + "$"}
+	if at, ok := t.Deadline(); ok {
+		args = append(args, "-test.timeout", time.Until(at).String())
+	}
+	cmd := exec.Command("unshare", args...)
+	cmd.Env = append(append(os.Environ(), mark+"=1"), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("apart: %v", err)
+	}
+	t.Logf("%s", out)
+	return true
+}
