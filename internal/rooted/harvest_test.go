@@ -157,25 +157,10 @@ func TestHarvest(t *testing.T) {
 
 // TestBehind flushes a view behind a program that writes, and leaves nothing of it.
 func TestBehind(t *testing.T) {
-	base := t.TempDir()
-	if err := os.Mkdir(filepath.Join(base, "ws"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(filepath.Join(base, "ws"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	s, err := OpenStore(filepath.Join(base, "store"), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	v, err := s.OpenView("cs_t", r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	up := filepath.Join(base, "store", "cs_t.view", "upper")
+	b := onDisk(t, Options{})
+	v, err := b.st.OpenView("cs_t", b.root)
+	must(t, err)
+	up := b.path("store/cs_t.view/upper")
 	opened := func() (n int) {
 		list, _ := filepath.Glob("/proc/self/fd/*")
 		for _, fd := range list {
@@ -187,9 +172,7 @@ func TestBehind(t *testing.T) {
 	}
 	stop := v.Behind()
 	for end := time.Now().Add(3 * firstBehind / 2); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if err := os.WriteFile(filepath.Join(up, "f"), []byte(end.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(up, "f"), []byte(end.String()), 0o644))
 	}
 	if n := opened(); n != 2 {
 		t.Errorf("%d handles on the upper directory, not that of the view and one to flush by", n)
