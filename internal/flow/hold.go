@@ -304,6 +304,9 @@ func (e *Engine) scoped(ctx context.Context, by op.Caller, id op.ID) error {
 // release runs an approved row: the stored call, judged no second time, but held to its
 // pins.
 func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.Approval, error) {
+	if isProcess(row.Op) {
+		defer e.procs.runs.release(row.ID)()
+	}
 	if err := e.jrn.Claim(ctx, row.ID); op.AsError(err) != nil {
 		if op.AsError(err).Code != op.Expired {
 			return row, err

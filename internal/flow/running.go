@@ -115,15 +115,54 @@ const keptRuns = 64
 
 // runs are all that is known of running programs, oldest first.
 type runs struct {
-	mu   sync.Mutex // guards list
-	list []*run
-	done sync.WaitGroup // those who see a detached run to its end
+	mu       sync.Mutex // guards list and released
+	list     []*run
+	released map[op.ID]chan struct{} // by the row; closed when its program is listed, or will not run
+	done     sync.WaitGroup          // those who see a detached run to its end
+}
+
+// release is for a row whose program is about to start. Until it is listed, or settled says
+// that it will not be, who looks for it by the row waits.
+func (s *runs) release(row op.ID) (settled func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.released == nil {
+		s.released = map[op.ID]chan struct{}{}
+	}
+	s.released[row] = make(chan struct{})
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.settle(row)
+	}
+}
+
+// settle lets those go on who wait for a row; mu is held.
+func (s *runs) settle(row op.ID) {
+	if waits := s.released[row]; waits != nil {
+		close(waits)
+		delete(s.released, row)
+	}
+}
+
+// await returns when a row that was released has its program listed, or will have none.
+func (s *runs) await(ctx context.Context, row op.ID) {
+	s.mu.Lock()
+	waits := s.released[row]
+	s.mu.Unlock()
+	if waits != nil {
+		select {
+		case <-waits:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (s *runs) add(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, r)
+	s.settle(r.Approval)
 	ended := 0
 	for i := len(s.list) - 1; i >= 0; i-- {
 		if s.list[i].live() {
@@ -246,6 +285,9 @@ func (e *Engine) settled(ctx context.Context, r *run) {
 
 // stopRow ends the running program of a row; it is not ok when nothing of the row runs.
 func (e *Engine) stopRow(ctx context.Context, by op.Caller, id op.ID) (ok bool, err error) {
+	if _, err := e.queue.Mine(ctx, by, id); err == nil {
+		e.procs.runs.await(ctx, id) // a program may be at work before it is listed
+	}
 	r := e.procs.runs.find(id, "", func(r *run) bool { return r.Approval == id })
 	if r == nil || !r.live() {
 		return false, nil
