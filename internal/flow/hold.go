@@ -305,7 +305,7 @@ func (e *Engine) scoped(ctx context.Context, by op.Caller, id op.ID) error {
 // pins.
 func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.Approval, error) {
 	if isProcess(row.Op) {
-		defer e.procs.runs.release(row.ID)()
+		defer e.procs.runs.expect(row.ID)()
 	}
 	if err := e.jrn.Claim(ctx, row.ID); op.AsError(err) != nil {
 		if op.AsError(err).Code != op.Expired {

@@ -115,21 +115,21 @@ const keptRuns = 64
 
 // runs are all that is known of running programs, oldest first.
 type runs struct {
-	mu       sync.Mutex // guards list and released
+	mu       sync.Mutex // guards list and expected
 	list     []*run
-	released map[op.ID]chan struct{} // by the row; closed when its program is listed, or will not run
+	expected map[op.ID]chan struct{} // by the row; closed when its program is listed, or will not run
 	done     sync.WaitGroup          // those who see a detached run to its end
 }
 
-// release is for a row whose program is about to start. Until it is listed, or settled says
+// expect is for a row whose program is about to start. Until it is listed, or settled says
 // that it will not be, who looks for it by the row waits.
-func (s *runs) release(row op.ID) (settled func()) {
+func (s *runs) expect(row op.ID) (settled func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.released == nil {
-		s.released = map[op.ID]chan struct{}{}
+	if s.expected == nil {
+		s.expected = map[op.ID]chan struct{}{}
 	}
-	s.released[row] = make(chan struct{})
+	s.expected[row] = make(chan struct{})
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -139,16 +139,16 @@ func (s *runs) release(row op.ID) (settled func()) {
 
 // settle lets those go on who wait for a row; mu is held.
 func (s *runs) settle(row op.ID) {
-	if waits := s.released[row]; waits != nil {
+	if waits := s.expected[row]; waits != nil {
 		close(waits)
-		delete(s.released, row)
+		delete(s.expected, row)
 	}
 }
 
 // await returns when a row that was released has its program listed, or will have none.
 func (s *runs) await(ctx context.Context, row op.ID) {
 	s.mu.Lock()
-	waits := s.released[row]
+	waits := s.expected[row]
 	s.mu.Unlock()
 	if waits != nil {
 		select {

@@ -9,14 +9,14 @@ import (
 
 // Who looks for the program of a row that was just released waits until it is listed, or
 // until it is known that none will run; of any other row nobody waits.
-func TestReleased(t *testing.T) {
+func TestExpected(t *testing.T) {
 	var s runs
 	s.await(t.Context(), "other")
 	for name, arrive := range map[string]func(settled func()){
 		"listed":       func(func()) { s.add(&run{RunView: RunView{Approval: "row"}}) },
 		"will not run": func(settled func()) { settled() },
 	} {
-		settled := s.release("row")
+		settled := s.expect("row")
 		came := make(chan bool)
 		go func() { s.await(t.Context(), op.ID("row")); close(came) }()
 		select {
