@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	natsbridge "holdpoint/bridge/nats"
+	"holdpoint/internal/ports"
 )
 
 // cluster is a NATS cluster in this process, with an operator, two accounts, and links
@@ -55,16 +56,15 @@ func newCluster(t testing.TB, nodes int, change ...func(*natsd.Options)) *cluste
 		}
 		c.tokens[name] = must(claims.Encode(c.operator))(t)
 	}
-	ports := freePorts(t, 2*nodes)
 	for i := range nodes {
-		c.nodes = append(c.nodes, &node{c: c, name: fmt.Sprintf("n%d", i), client: ports[2*i], routes: newGate(t, ports[2*i+1])})
+		c.nodes = append(c.nodes, &node{c: c, name: fmt.Sprintf("n%d", i), client: ports.Free(t), routes: newGate(t, ports.Free(t))})
 	}
 	for i, n := range c.nodes {
 		n.options = natsd.Options{ServerName: n.name, Host: "127.0.0.1", Port: n.client, NoLog: os.Getenv("NLOG") == "", LogFile: os.Getenv("NLOG"), Debug: true, Logtime: true, NoSigs: true, JetStream: true, StoreDir: filepath.Join(c.dir, n.name),
 			JetStreamMaxMemory: 1 << 30, JetStreamMaxStore: 4 << 30, MaxPayload: 1 << 20, PingInterval: time.Minute, MaxPingsOut: 2,
 			TrustedKeys: []string{public(t, c.operator)}, SystemAccount: public(t, c.accounts["SYS"])}
 		if nodes > 1 {
-			n.options.Cluster = natsd.ClusterOpts{Name: "fleet", Host: "127.0.0.1", Port: ports[2*i+1], Advertise: n.routes.l.Addr().String(), PoolSize: -1}
+			n.options.Cluster = natsd.ClusterOpts{Name: "fleet", Host: "127.0.0.1", Port: n.routes.port, Advertise: n.routes.l.Addr().String(), PoolSize: -1}
 			for j, other := range c.nodes {
 				if j != i {
 					n.options.Routes = append(n.options.Routes, &url.URL{Scheme: "nats", Host: other.routes.l.Addr().String()})
@@ -106,8 +106,8 @@ func (n *node) start() {
 		s.ConfigureLogger()
 	}
 	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
-		n.c.t.Fatal("a node does not start")
+	if !s.ReadyForConnections(time.Minute) {
+		n.c.t.Fatalf("%s does not start on ports %d and %d", n.name, n.client, n.routes.port)
 	}
 	n.s = s
 }
@@ -200,23 +200,10 @@ func must[T any](v T, err error) func(testing.TB) T {
 
 func public(t testing.TB, k nkeys.KeyPair) string { return must(k.PublicKey())(t) }
 
-func freePorts(t testing.TB, n int) []int {
-	var held []net.Listener
-	var ports []int
-	for range n {
-		l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-		held, ports = append(held, l), append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	for _, l := range held {
-		l.Close()
-	}
-	return ports
-}
-
 // gate stands before a node's route port and lets through whom it is told to.
 type gate struct {
-	l  net.Listener
-	to string
+	l    net.Listener
+	port int // of the node behind it
 
 	mu      sync.Mutex // guards the rest
 	refused func(from string) bool
@@ -225,7 +212,7 @@ type gate struct {
 }
 
 func newGate(t testing.TB, port int) *gate {
-	g := &gate{l: must(net.Listen("tcp", "127.0.0.1:0"))(t), to: fmt.Sprintf("127.0.0.1:%d", port), refused: func(string) bool { return false }, open: map[net.Conn]string{}}
+	g := &gate{l: must(net.Listen("tcp", "127.0.0.1:0"))(t), port: port, refused: func(string) bool { return false }, open: map[net.Conn]string{}}
 	g.done.Add(1)
 	go func() {
 		defer g.done.Done()
@@ -247,7 +234,7 @@ func (g *gate) pass(in net.Conn) {
 		return
 	}
 	defer g.forget(in)
-	out, err := net.Dial("tcp", g.to)
+	out, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", g.port))
 	if err != nil {
 		return
 	}

@@ -4,12 +4,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"holdpoint/internal/ports"
 )
 
 // Whatever way a call comes, one judgement decides it and one line tells of it.
 func TestOneDecisionEverywhere(t *testing.T) {
 	t.Parallel()
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	newest := mcpVersions[len(mcpVersions)-1]
 	stdio, stream := d.stdio(newest, nil), d.overHTTP(addr, d.Agent, newest, nil)

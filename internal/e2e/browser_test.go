@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -190,15 +189,4 @@ func noHidden(t testing.TB, what, shown string) {
 			return
 		}
 	}
-}
-
-// ownPort gives a loopback address that nobody listens on.
-func ownPort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holdpoint/internal/ports"
 )
 
 var goroutineLine = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
@@ -42,7 +44,7 @@ func cancelWithin() time.Duration {
 // goes on, over the socket and over MCP.
 func TestCancelledCalls(t *testing.T) {
 	t.Parallel()
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	line := []byte("abcdefghij klmnop qrstuv wxyz 0123456789\n")

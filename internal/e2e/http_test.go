@@ -25,6 +25,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	"holdpoint/internal/ports"
 	"holdpoint/op"
 )
 
@@ -462,12 +463,7 @@ func has(t testing.TB, m M, keys ...string) {
 
 // listening starts a daemon that also serves HTTP on loopback, and gives its address.
 func listening(t testing.TB) (*daemon, string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := ports.Addr(t)
 	return quick(t, "", "--listen", addr), addr
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"holdpoint/internal/ports"
 )
 
 const loadClients = 64
@@ -61,7 +63,7 @@ type loadClient struct {
 // answers what is held. HOLDPOINT_LOAD=60s is what make load runs.
 func TestLoad(t *testing.T) {
 	t.Parallel()
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	d := quick(t, "", "--listen", addr)
 	length := 3 * time.Second
 	if v := os.Getenv("HOLDPOINT_LOAD"); v != "" {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"holdpoint/internal/ports"
 )
 
 // mcpAsk sends one request to a loopback address with headers of its own, "Host" included.
@@ -38,7 +40,7 @@ func mcpAsk(t *testing.T, method, url, body string, header ...string) (int, stri
 
 func TestMCPGuards(t *testing.T) {
 	t.Parallel()
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	write(t, filepath.Join(d.Root, "a.txt"), "a\n")
 	url := "http://" + addr + "/mcp"

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -132,17 +131,6 @@ func (c *mcpTools) held(name string, args M) (id string, r mcpResult) {
 func (d *daemon) respond(id, word, note string) M {
 	d.t.Helper()
 	return d.answer(M{"approval": M{"id": id}}, word, note)
-}
-
-// mcpPort gives an address that nobody listens on.
-func mcpPort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func mcpEncoded(t testing.TB, v any) []byte {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"holdpoint/internal/ports"
 )
 
 // These need the clients of testdata/mcp/package.json installed; make test-mcp does that
@@ -29,7 +31,7 @@ func clientsDir(t *testing.T) string {
 // client, over both transports, on each protocol version that they speak.
 func TestMCPTypeScript(t *testing.T) {
 	dir := clientsDir(t)
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	env := map[string]string{}
 	for _, v := range d.environ() {
@@ -92,7 +94,7 @@ func mcpStderr(err error) string {
 // TestMCPInspector drives every tool with the inspector's command line, one process a call.
 func TestMCPInspector(t *testing.T) {
 	dir := clientsDir(t)
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	inspect := func(transport string, args ...string) (M, error) {
 		full := []string{"--cli"}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holdpoint/internal/ports"
 )
 
 // resourceOf is the address of a file.
@@ -21,7 +23,7 @@ func resourceOf(path string) string { return (&url.URL{Scheme: "file", Path: pat
 // each protocol version.
 func TestMCPResources(t *testing.T) {
 	t.Parallel()
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	in := func(p string) string { return filepath.Join(d.Root, p) }
 	gitAt(t, d.Root, "init", "-q")

@@ -5,13 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holdpoint/internal/ports"
 )
 
 // TestMCP drives every tool with the official Go client, over both transports, on each
 // protocol version.
 func TestMCP(t *testing.T) {
 	t.Parallel()
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	eachClient(t, d, addr, func(t *testing.T, c *mcpTools) {
 		if want := t.Name()[len(t.Name())-len("2025-06-18"):]; c.InitializeResult().ProtocolVersion != want {

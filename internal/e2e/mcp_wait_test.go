@@ -11,6 +11,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holdpoint/internal/ports"
 )
 
 func mcpGone(path string) bool { _, err := os.Lstat(path); return os.IsNotExist(err) }
@@ -124,7 +126,7 @@ func mcpOpener(seen *atomic.Value, action string) *sdk.ClientOptions {
 
 func TestMCPElicitation(t *testing.T) {
 	t.Parallel()
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	_, port, _ := strings.Cut(addr, ":")
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdpoint/internal/ports"
 )
 
 // delivery is one request that a target got.
@@ -41,7 +43,7 @@ func TestNotify(t *testing.T) {
 	write(t, filepath.Join(base, "secret"), secret+"\n")
 	write(t, filepath.Join(base, "tell.sh"), "#!/bin/sh\nprintf '%s|%s|%s' \"$HOLDPOINT_EVENT\" \"$HOLDPOINT_TITLE\" \"$HOLDPOINT_LINK\" >> "+filepath.Join(base, "told")+"\n")
 	os.Chmod(filepath.Join(base, "tell.sh"), 0o755)
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	config := filepath.Join(base, "c.toml")
 	write(t, config, fmt.Sprintf(`
 [[notify]]
@@ -112,7 +114,7 @@ command = ["%[2]s/tell.sh"]
 	t.Run("I28 (part) a target that never answers loses no card", func(t *testing.T) {
 		root, state := dirs(t)
 		config := filepath.Join(filepath.Dir(state), "c.toml")
-		write(t, config, "[[notify]]\nkind = \"webhook\"\nurl = \"http://"+ownPort(t)+"/\"\n")
+		write(t, config, "[[notify]]\nkind = \"webhook\"\nurl = \"http://"+ports.Addr(t)+"/\"\n")
 		d := startOn(t, root, state, nil, "--config", config)
 		write(t, filepath.Join(root, "f"), "x")
 		must(t, d.approve(must(t, d.call("delete_file", M{"path": "f"}), "review")), "done")
@@ -125,7 +127,7 @@ command = ["%[2]s/tell.sh"]
 		for range 3 {
 			next(t)
 		}
-		write(t, config, "[[notify]]\nkind = \"slack\"\nurl = \"http://"+ownPort(t)+"/very-secret-path\"\n")
+		write(t, config, "[[notify]]\nkind = \"slack\"\nurl = \"http://"+ports.Addr(t)+"/very-secret-path\"\n")
 		exit, out, errs = d.cli("notify", "test", "--config", config, "--json")
 		if exit != 1 || !strings.Contains(out, `"sent": false`) && !strings.Contains(out, `"sent":false`) || strings.Contains(out+errs, "very-secret") {
 			t.Errorf("exit %d, %s %s", exit, out, errs)

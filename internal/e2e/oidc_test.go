@@ -20,6 +20,8 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"github.com/zitadel/oidc/v3/pkg/op"
 	"golang.org/x/text/language"
+
+	"holdpoint/internal/ports"
 )
 
 // people are the accounts of the provider in these tests.
@@ -78,7 +80,7 @@ func provider(t *testing.T, back string) string {
 // TestProvider has people sign in by OpenID Connect.
 func TestProvider(t *testing.T) {
 	t.Parallel()
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	_, port, _ := strings.Cut(addr, ":")
 	page := "http://localhost:" + port
 	issuer := provider(t, page+"/v1/login/provider/done")

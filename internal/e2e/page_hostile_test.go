@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"holdpoint/internal/ports"
 )
 
 // TestPageHostile puts text that wants to be more than text into every field of a card
 // that a caller or a file can fill, and looks at what the page makes of it.
 func TestPageHostile(t *testing.T) {
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	b := openBrowser(t, addr)
 	get := func(path string, more ...string) (*http.Response, string) {

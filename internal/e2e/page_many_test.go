@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"holdpoint/internal/journal"
+	"holdpoint/internal/ports"
 	"holdpoint/op"
 )
 
@@ -24,7 +25,7 @@ func TestPageManyCards(t *testing.T) {
 		cards = 2_500
 		t.Log("with the race detector, which is for races and not for times, only 2,500; make test runs this once more without it")
 	}
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	first := d.held("first.txt", "x")
 	for i := range 3 {

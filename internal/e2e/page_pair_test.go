@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"holdpoint/internal/ports"
 )
 
 func TestPagePairs(t *testing.T) {
 	t.Parallel()
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	d := quick(t, "", "--listen", addr)
 	_, got := d.http("POST", "/v1/pair", d.reviewerToken, M{"name": "phone"})
 	b := openBrowser(t, addr)

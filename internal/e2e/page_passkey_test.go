@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
+
+	"holdpoint/internal/ports"
 )
 
 // authenticator gives a tab a passkey device of its own, whose person always touches it.
@@ -31,7 +33,7 @@ func TestPagePasskey(t *testing.T) {
 	root, state := dirs(t)
 	cert, key := filepath.Join(filepath.Dir(state), "tls.pem"), filepath.Join(filepath.Dir(state), "tls.key")
 	certify(t, cert, key, 1, "localhost")
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	_, port, _ := strings.Cut(addr, ":")
 	d := startOn(t, root, state, nil, "--listen", addr, "--tls-cert", cert, "--tls-key", key)
 	_, got := d.http("POST", "/v1/pair", d.reviewer(), M{"name": "ada-phone"})

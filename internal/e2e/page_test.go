@@ -10,6 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"holdpoint/internal/ports"
 )
 
 // held makes a file, asks to delete it, and gives the id of the card.
@@ -29,7 +31,7 @@ func there(path string) bool { _, err := os.Lstat(path); return err == nil }
 
 // TestPage drives the review page as a person does, with clicks and keys in a real browser.
 func TestPage(t *testing.T) {
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	b := openBrowser(t, addr)
 	d := start(t, "--listen", addr)
 	file := func(name string) string { return filepath.Join(d.Root, name) }

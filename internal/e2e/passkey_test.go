@@ -10,6 +10,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 
+	"holdpoint/internal/ports"
 	"holdpoint/internal/softkey"
 	"holdpoint/op"
 	"holdpoint/review"
@@ -70,7 +71,7 @@ func (d *daemon) newToken(by, role, name string) string {
 
 func TestPasskeyAnswers(t *testing.T) {
 	t.Parallel()
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	_, port, _ := strings.Cut(addr, ":")
 	d := start(t, "--listen", addr)
 	session := d.reviewer()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"holdpoint/internal/ports"
 )
 
 // TestDiffTool opens cards in a tool that writes down what it was given.
@@ -123,7 +125,7 @@ func TestDesktop(t *testing.T) {
 		t.Fatal("nothing was told")
 		return ""
 	}
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	d := startOn(t, root, state, []string{"PATH=" + send + ":/usr/bin:/bin"}, "--config", config, "--listen", addr)
 	t.Run("I28 (part), I89 (part) the desktop is told the title and the link, and nothing of the call", func(t *testing.T) {
 		write(t, filepath.Join(root, "secret-name-8"), "content 4713\n")

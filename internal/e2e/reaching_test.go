@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"holdpoint/internal/journal"
+	"holdpoint/internal/ports"
 	"holdpoint/op"
 )
 
@@ -71,7 +72,7 @@ func TestReaching(t *testing.T) {
 	root, state := dirs(t)
 	cert, key := filepath.Join(filepath.Dir(state), "tls.pem"), filepath.Join(filepath.Dir(state), "tls.key")
 	pool := certify(t, cert, key, 1, "review.test", "localhost")
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	_, port, _ := strings.Cut(addr, ":")
 	d := quickOn(t, root, state, "", nil, "--listen", addr, "--tls-cert", cert, "--tls-key", key, "--public-url", "https://pages.test/", "--trusted-proxy", "127.0.0.1")
 	local := d.socketOnly()
@@ -300,7 +301,7 @@ func TestListenRefusals(t *testing.T) {
 				t.Errorf("%v: exit %d %s", c.args, exit, out)
 			}
 		}
-		addr := strings.Replace(ownPort(t), "127.0.0.1", "0.0.0.0", 1)
+		addr := strings.Replace(ports.Addr(t), "127.0.0.1", "0.0.0.0", 1)
 		d := quickOn(t, root, state, "", nil, "--listen", addr, "--insecure-listen")
 		eventually(t, "it says what that means", func() bool { return strings.Contains(d.Log.String(), "whoever reads along") })
 		for host, want := range map[string]int{"": 200, "rebound.test": 403} {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"holdpoint/internal/ports"
 )
 
 // TestShots writes pictures of the review page into the directory HOLDPOINT_SHOTS: at two
@@ -21,7 +23,7 @@ func TestShots(t *testing.T) {
 	if dir == "" {
 		t.Fatal("HOLDPOINT_SHOTS names no directory")
 	}
-	addr := ownPort(t)
+	addr := ports.Addr(t)
 	root, state := dirs(t)
 	ws := filepath.Join(filepath.Dir(root), "shop")
 	if err := os.Rename(root, ws); err != nil {

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"holdpoint/internal/ports"
 )
 
 // TestSoak keeps a daemon busy with everything it can be asked for and looks at what it
@@ -34,7 +36,7 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	root, state := dirs(t)
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock"), args: []string{"--review-auth=token", "--listen", addr}}
 	profiles := os.Getenv("HOLDPOINT_SOAK_PROFILES")
 	var err error

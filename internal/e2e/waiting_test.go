@@ -8,12 +8,14 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"holdpoint/internal/ports"
 )
 
 // TestWaitingEverywhere holds one kind of call over each way that an agent has.
 func TestWaitingEverywhere(t *testing.T) {
 	t.Parallel()
-	addr := mcpPort(t)
+	addr := ports.Addr(t)
 	d := start(t, "--listen", addr)
 	ask := map[string]func(t *testing.T, path string) (id string){
 		"HTTP": func(t *testing.T, path string) string {
