@@ -1,6 +1,7 @@
 package house
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -37,7 +38,7 @@ func load(t *testing.T) *module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &module{root: root, set: token.NewFileSet()}
+	m, read := &module{root: root, set: token.NewFileSet()}, overlaid(t)
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func load(t *testing.T) *module {
 		if !strings.HasSuffix(rel, ".go") {
 			return
 		}
-		text, err := os.ReadFile(filepath.Join(root, rel))
+		text, err := os.ReadFile(read(filepath.Join(root, rel)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,6 +59,32 @@ func load(t *testing.T) *module {
 		t.Fatal("no source found")
 	}
 	return m
+}
+
+// overlaid gives what the compiler reads in place of a file: make requirements-prove lays a
+// source without its guard over the one that is there (go help build, -overlay).
+func overlaid(t *testing.T) func(file string) string {
+	t.Helper()
+	var o struct{ Replace map[string]string }
+	for _, flag := range strings.Fields(os.Getenv("GOFLAGS")) {
+		file, is := strings.CutPrefix(flag, "-overlay=")
+		if !is {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(text, &o)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(file string) string {
+		if other := o.Replace[file]; other != "" {
+			return other
+		}
+		return file
+	}
 }
 
 // add parses one file, so that the tests of the rules can bring files of their own.
