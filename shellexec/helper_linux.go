@@ -74,6 +74,8 @@ func Helper() int {
 	if o.Terminal {
 		attr.Sys = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	}
+	// Should this process be killed between the two words, the program may have run.
+	say(started{Levels: h.levels, About: true})
 	pid, err := syscall.ForkExec("/proc/self/fd/"+strconv.Itoa(fdProgram), o.Argv, attr)
 	if err != nil {
 		say(started{Levels: h.levels, Failure: "the program cannot be started: " + err.Error()})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -192,15 +193,15 @@ func (r *Running) follow(ctx context.Context, s Spec, out, errs *collector) {
 	p := r.p
 	defer p.close()
 	var readers sync.WaitGroup
-	readers.Go(func() { out.drain(p.out) })
+	readers.Go(func() { out.drain(lasting(p.out)) })
 	if p.errs != nil {
-		readers.Go(func() { errs.drain(p.errs) })
+		readers.Go(func() { errs.drain(lasting(p.errs)) })
 	}
 	said := make(chan answer, 1)
 	gone := make(chan struct{})
 	end := sync.OnceFunc(func() { close(gone) })
 	go func() {
-		a := listen(p.status, r.up)
+		a := listen(lasting(p.status), r.up)
 		said <- a
 		// Where the helper found nothing left it has nothing to do but to exit, and how long
 		// the machine takes over that is nobody's wait.
@@ -500,20 +501,49 @@ func until(gone <-chan struct{}, d time.Duration) bool {
 	}
 }
 
+// pipeRest reads a pipe past its deadline: what lay in it then is not lost because this
+// process was too busy to fetch it in time.
+type pipeRest struct {
+	f    *os.File
+	left int // bytes that may still come so; who holds the pipe may write into it for ever
+}
+
+// lasting gives a pipe of which at its deadline no more is read than it can hold.
+func lasting(f *os.File) *pipeRest { return &pipeRest{f, 1 << 20} }
+
+func (r *pipeRest) Read(b []byte) (int, error) {
+	n, err := r.f.Read(b)
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || r.left <= 0 {
+		return n, err
+	}
+	c, bad := r.f.SyscallConn()
+	if bad != nil {
+		return 0, err
+	}
+	if bad = c.Control(func(fd uintptr) { n, bad = unix.Read(int(fd), b[:min(len(b), r.left)]) }); bad != nil || n <= 0 {
+		return 0, err
+	}
+	r.left -= n
+	return n, nil
+}
+
 // answer is all that the helper said; ended may be missing.
 type answer struct {
 	began started
 	over  *ended
-	any   bool
+	about bool // the program was about to begin
+	any   bool // whether it did
 }
 
 // listen reads it, and tells through up when it is known whether the program runs.
-func listen(status *os.File, up chan<- struct{}) answer {
+func listen(status io.Reader, up chan<- struct{}) answer {
 	var a answer
 	lines := bufio.NewScanner(status)
 	lines.Buffer(nil, 1<<20)
-	if lines.Scan() && json.Unmarshal(lines.Bytes(), &a.began) == nil {
-		a.any = true
+	for !a.any && lines.Scan() && json.Unmarshal(lines.Bytes(), &a.began) == nil {
+		if a.any = !a.began.About; !a.any {
+			a.about, a.began.About = true, false
+		}
 	}
 	close(up)
 	if lines.Scan() {
@@ -532,11 +562,12 @@ func (a answer) fill(r *Result, why string) {
 	switch {
 	case a.began.Missing != "":
 		r.Termination, r.Failure = NoSandbox, a.began.Missing+": "+a.began.Failure
-	case !a.any, a.began.Failure != "":
+	case a.began.Failure != "":
 		r.Termination, r.Failure = SpawnFailed, a.began.Failure
-		if !a.any {
-			r.Failure = "the helper ended before it was ready"
-		}
+	case !a.any && !a.about && why != "":
+		r.Termination, r.Failure = SpawnFailed, "it was ended before the program began: "+why
+	case !a.any && !a.about:
+		r.Termination, r.Failure = SpawnFailed, "the helper ended before it was ready"
 	case why != "":
 		r.Termination = why
 	case a.over == nil:

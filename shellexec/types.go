@@ -144,6 +144,7 @@ type order struct {
 // started and ended are what it answers.
 type started struct {
 	Levels  []Level `json:"levels"`
+	About   bool    `json:"about,omitempty"` // the program begins now; whether it could follows
 	Failure string  `json:"failure,omitempty"`
 	Missing string  `json:"missing,omitempty"` // a level of Needs that could not be had
 }
