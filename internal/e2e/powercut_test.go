@@ -41,16 +41,18 @@ type disk struct {
 	loop         string
 }
 
+// diskSize is what a loop-mounted one holds; its image is sparse. mkfs.xfs makes none under 300 MiB.
+var diskSize int64 = 512 << 20
+
 func newDisk(t *testing.T, kind string) *disk {
 	if os.Getuid() != 0 {
 		t.Skip("mounting needs root")
 	}
 	base := t.TempDir()
 	d := &disk{t: t, kind: kind, image: filepath.Join(base, "img"), mount: filepath.Join(base, "mnt")}
-	const mb = 512 // sparse; mkfs.xfs makes none under 300
 	f, err := os.Create(d.image)
 	if err == nil {
-		err = f.Truncate(mb << 20)
+		err = f.Truncate(diskSize)
 		f.Close()
 	}
 	if err == nil {

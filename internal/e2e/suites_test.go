@@ -26,7 +26,7 @@ var suites = []struct{ name, tests string }{
 // TestSuites runs whole suites of this package, and the tests of internal/rooted, with
 // workspace and state on each filesystem. HOLDPOINT_ON names some of them.
 func TestSuites(t *testing.T) {
-	smallDisk = "3g" // some suites put other filesystems into it
+	smallDisk, diskSize = "3g", 4<<30 // some suites build programs there, and put other filesystems into it
 	engine := filepath.Join(t.TempDir(), "rooted.test")
 	if out, err := exec.Command("go", "test", "-c", "-o", engine, "../rooted").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
