@@ -146,8 +146,11 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		atStart, toVerify, toRead, harmless := 0, 0, 0, 0
+		row := &tried{What: "flipped bit", On: filesystemOf(t, state), Of: "database"}
+		defer func() { row.Refused = atStart + toVerify + toRead; row.tell(t) }()
 		for i := range flips {
 			fresh()
+			row.Tried++
 			bad := bytes.Clone(whole)
 			pos, bit := rng.IntN(len(bad)), byte(1)<<rng.IntN(8)
 			if i%2 == 0 { // half of them where there is something
@@ -170,6 +173,7 @@ func TestDamage(t *testing.T) {
 			code, out, errs := d.cli("verify")
 			switch {
 			case read && got != want:
+				row.Lost++
 				t.Errorf("bit %d of byte %d: other rows are given out, verify says %d %s", bit, pos, code, out)
 			case !read:
 				if toRead++; !strings.Contains(got, "state_corrupt") {

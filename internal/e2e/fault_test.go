@@ -89,6 +89,7 @@ type faults struct {
 	most  int // of each scene, 0 for all
 	codes map[string]int
 	of    map[[2]string]*faultCount // scene and fault
+	row   *tried                    // of the scene
 }
 
 type faultCount struct{ tried, done, refused, held, whole, poisoned int }
@@ -129,13 +130,15 @@ func (f *faults) all() {
 		todo = todo[:f.most]
 	}
 	scene := f.t
+	f.row = &tried{What: "failing system call", On: filesystemOf(scene, f.d.Root), Of: f.s.short}
+	defer f.row.tell(scene)
 	for i, x := range todo {
 		if i%150 == 149 { // the log is read as one page, which holds no more
 			f.anew(scene)
 		}
 		ok := scene.Run(fmt.Sprintf("%s %d %s", x.kind, x.n, x.as), func(t *testing.T) {
 			f.t, f.d.t = t, t
-			f.one(x)
+			f.row.looking(t, func() { f.one(x) })
 		})
 		if f.t, f.d.t = scene, scene; !ok { // its remains are no place to go on from
 			f.anew(scene)
@@ -185,6 +188,7 @@ func (f *faults) one(x fault) {
 		f.t.Errorf("%s %s: neither done nor an error: %v", f.s.short, when, r)
 	default:
 		c.refused++
+		f.row.Refused++
 		f.codes[x.as+" "+word]++
 		if !slices.Contains([]string{"io_error", "no_space", "read_only_filesystem", "unknown_outcome"}, word) {
 			f.codes["(looking) "+word]++
@@ -197,6 +201,7 @@ func (f *faults) one(x fault) {
 		}
 	}
 	acked := text(r, "status") == "done"
+	f.row.Acknowledged += int(b2i(acked))
 	// The daemon goes on, or refuses every change by name since its journal is not known.
 	_, next := f.d.http("POST", "/v1/call", f.d.Agent, M{"op": "create_directory", "args": M{"path": "probe"}})
 	if text(next, "status") == "done" {
@@ -219,6 +224,7 @@ func (f *faults) one(x fault) {
 		when += " (which this request did not come to)"
 	} else {
 		c.tried++
+		f.row.Tried++
 		when += " (" + seen.Failed + ")"
 	}
 	if x.kind == "fdatasync" && strings.HasSuffix(seen.Failed, walName) && code(next) != "io_error" {
@@ -251,6 +257,7 @@ func (f *faults) one(x fault) {
 		c.whole++
 	}
 	if acked && !stands {
+		f.row.Lost++
 		f.t.Fatalf("%s %s: acknowledged, and lost", f.s.short, when)
 	}
 }

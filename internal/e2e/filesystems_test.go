@@ -82,6 +82,7 @@ func TestFilesystems(t *testing.T) {
 				return
 			}
 			total := map[string]int{}
+			defer func() { modelRow(f.kind, total).tell(t) }()
 			for i := range n {
 				// The same sequence each time, so that a filesystem is what differs.
 				rapid.Custom(func(rt *rapid.T) int { modelRun(t, rt, bin, dir, 90, total); return 0 }).Example(i + 1)

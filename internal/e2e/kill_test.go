@@ -150,6 +150,7 @@ type try struct {
 	git                 string
 	tree                string   // digest before
 	touched             bool     // the dead daemon left another tree
+	acked               bool     // the reply had come, and said done
 	beside              []string // operations of others since then
 }
 
@@ -191,7 +192,11 @@ func (k *kills) run(a *try, kind string, n int) counted {
 	tr := trace(k.t, k.d.cmd.Process.Pid, kind, n)
 	answered := make(chan struct{})
 	go func() {
-		k.d.tryHTTP(a.method, a.path, a.token, a.body)
+		_, r, err := k.d.tryHTTP(a.method, a.path, a.token, a.body)
+		if released, ok := r["reply"].(M); ok {
+			r = released
+		}
+		a.acked = err == nil && text(r, "status") == "done"
 		close(answered)
 	}()
 	<-answered
@@ -227,11 +232,19 @@ func (k *kills) all(tab *tabwriter.Writer) (mended int) {
 				if c.Killed && k.remains() != found {
 					torn++
 				}
-				stands := k.check(a, fmt.Sprintf("after a kill at %s %d", kind, n))
+				when := fmt.Sprintf("after a kill at %s %d", kind, n)
+				var stands bool
+				row.looking(k.t, func() { stands = k.check(a, when) })
+				if a.acked && !stands {
+					row.Lost++
+					k.t.Errorf("%s %s: acknowledged, and lost", k.s.short, when)
+				}
 				if n = min(n, c.Calls[kind]); !c.Killed {
 					continue
 				}
 				killed++
+				row.Tried++
+				row.Acknowledged += int(b2i(a.acked))
 				if stands {
 					whole++
 				}

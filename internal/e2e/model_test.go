@@ -35,6 +35,8 @@ func TestModel(t *testing.T) {
 		}
 	}
 	total := map[string]int{}
+	on := filesystemOf(t, t.TempDir())
+	defer func() { modelRow(on, total).tell(t) }()
 	t.Run("S100 (part) after any sequence the tree is the model's, and each credential reverts or refuses rightly", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) { modelRun(t, rt, bin, "", 200, total) })
 	})
@@ -43,6 +45,12 @@ func TestModel(t *testing.T) {
 		out = append(out, fmt.Sprintf("%s %d", k, total[k]))
 	}
 	t.Logf("model: %d sequences: %s; 0 differ", checks, strings.Join(out, ", "))
+}
+
+// modelRow is what sequences on one filesystem did.
+func modelRow(on string, total map[string]int) *tried {
+	return &tried{What: "sequence with kills", On: on, Of: "all, undo", Tried: total["kills between calls"] + total["kills within a call"] + total["restarts"],
+		Acknowledged: total["changes"] + total["undos"], Lost: total["lost"], Half: total["differences"], Refused: total["calls refused rightly"] + total["undos refused rightly"]}
 }
 
 // files is the model: what stands at each path.
@@ -117,6 +125,7 @@ func (m *model) count(word string) { m.total[word]++ }
 func (m *model) compare(when string) {
 	m.rt.Helper()
 	if got := m.read(); !maps.Equal(got, m.files) {
+		m.count("differences")
 		m.rt.Fatalf("%s: the tree has %v, the model %v", when, got, m.files)
 	}
 }
@@ -262,6 +271,7 @@ func (m *model) killed() {
 		}
 		m.keep(again, after)
 	case text(r, "status") == "done":
+		m.count("lost")
 		m.rt.Fatalf("acknowledged and lost: %s of %v, found %v", p, m.files, got)
 	}
 }
@@ -320,6 +330,7 @@ func (m *model) call(op string, args M, after files) {
 	case !done:
 		m.count("calls refused rightly")
 	default:
+		m.count("changes")
 		m.keep(r, after)
 	}
 }

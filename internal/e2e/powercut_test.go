@@ -139,7 +139,9 @@ func powerCuts(t *testing.T, kind string, crashes int) {
 		write(t, filepath.Join(ws, fmt.Sprintf("f%d", i)), content(0))
 	}
 	disk.sh("sync", "-f", disk.mount)
-	acks, inFlightThere, undone := 0, 0, 0
+	row := &tried{What: "power cut", On: kind, Of: "edit"}
+	defer row.tell(t)
+	inFlightThere, undone := 0, 0
 	for c := range crashes {
 		d := startOn(t, ws, state, nil)
 		acked, ended := edits(d, slots)
@@ -148,7 +150,8 @@ func powerCuts(t *testing.T, kind string, crashes int) {
 		}
 		d.stop(syscall.SIGKILL)
 		ended()
-		acks += int(acked.Load())
+		row.Tried++
+		row.Acknowledged += int(acked.Load())
 		disk.remount()
 		d = startOn(t, ws, state, nil)
 		for i, s := range slots {
@@ -159,6 +162,7 @@ func powerCuts(t *testing.T, kind string, crashes int) {
 				inFlightThere++
 				s.acked = s.flying
 			default:
+				row.found(got)
 				t.Fatalf("crash %d, f%d: got %.40q (%d bytes), acknowledged %d, in flight %d", c, i, got, len(got), s.acked, s.flying)
 			}
 			s.flying = s.acked
@@ -169,9 +173,19 @@ func powerCuts(t *testing.T, kind string, crashes int) {
 		}
 		d.stop(syscall.SIGTERM)
 	}
-	t.Logf("%s: %d power cuts, %d acknowledged edits, 0 lost, %d in flight found whole, %d undone afterwards", kind, crashes, acks, inFlightThere, undone)
-	if acks < crashes {
-		t.Errorf("only %d acknowledged edits in %d crashes: the test saw too little", acks, crashes)
+	t.Logf("%s: %d power cuts, %d acknowledged edits, 0 lost, %d in flight found whole, %d undone afterwards", kind, crashes, row.Acknowledged, inFlightThere, undone)
+	if row.Acknowledged < crashes {
+		t.Errorf("only %d acknowledged edits in %d crashes: the test saw too little", row.Acknowledged, crashes)
+	}
+}
+
+// found counts a file that is neither as acknowledged nor as in flight.
+func (r *tried) found(got string) {
+	var n int
+	if fmt.Sscanf(got, "rev = %d", &n); got == content(n) {
+		r.Lost++ // a whole one, of another time
+	} else {
+		r.Half++
 	}
 }
 
