@@ -214,6 +214,8 @@ func (k *kills) run(a *try, kind string, n int) counted {
 // all counts the calls, kills at each, and fills the table. It gives the number of kills
 // whose remains the restart had to mend: a tree or a store that is not as it was found.
 func (k *kills) all(tab *tabwriter.Writer) (mended int) {
+	row := &tried{What: "kill at a system call", On: filesystemOf(k.t, k.d.Root), Of: k.s.short}
+	defer row.tell(k.t)
 	made, strace := k.counts()
 	for _, kind := range tracedKinds {
 		killed, whole, torn := 0, 0, 0
