@@ -3,6 +3,8 @@
 # build cache. Every file must be the same to the last byte.
 set -eu
 cd "$(dirname "$0")/.."
+# The other place has the last commit: what is not in it would be found as a difference.
+git diff --quiet HEAD || { echo "there are changes that are not committed" >&2; exit 1; }
 platforms=${*:-linux/amd64 linux/arm64}
 other=$(mktemp -d)
 trap 'chmod -R u+w "$other"; rm -rf "$other"' EXIT

@@ -184,6 +184,9 @@ func TestRoot(t *testing.T) {
 		b := newBench(t, o)
 		b.write("ws/f", "x")
 		b.link("ws", "lnk")
+		if _, err := Open(b.path("none"), o); err == nil || !strings.Contains(op.AsError(err).Hint, b.path("none")) {
+			t.Errorf("a root that is not there is not named: %v", err)
+		}
 		r, err := Open(b.path("lnk"), o)
 		must(t, err)
 		defer r.Close()

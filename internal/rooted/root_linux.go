@@ -36,7 +36,7 @@ func Open(dir string, o Options) (*Root, error) {
 	}
 	fd, err := openDir(given)
 	if err != nil {
-		return nil, op.AsError(fail(err, "")).Do("give an existing directory as root")
+		return nil, op.AsError(fail(err, "")).Do("look at " + op.Visible(given, false) + ": a root is an existing directory")
 	}
 	r := &Root{given: given, fd: fd, whole: heldWhole}
 	r.self, r.in.mount, err = lookAt(fd, "")
