@@ -9,8 +9,9 @@ RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -buildid= -
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates git && rm -rf /var/lib/apt/lists/*
 COPY --from=build /holdpoint /usr/bin/holdpoint
-ENV HOLDPOINT_STATE=/state
-RUN install -d -m 0700 /state
+# Whoever --user names makes its own state there, 0700; nobody else may rename it.
+ENV HOLDPOINT_STATE=/state/holdpoint
+RUN install -d -m 1777 /state
 VOLUME /state
 # Beyond the container's loopback only where the port is published to the host's own.
 CMD ["holdpoint", "serve", "--root", "/srv/project", "--listen", "0.0.0.0:7117", "--insecure-listen"]
