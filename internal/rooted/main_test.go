@@ -114,7 +114,10 @@ func swapperRole(ws string) {
 const rivalText = "rival"
 
 // rivalRole replaces the file f of the directory that ws/d is, wherever that stands, until
-// its input ends. It takes what stood there in the same moment, and tells it.
+// its input ends. It takes what stood there in the same moment, and tells it. What it took goes
+// out of the root first, where nobody follows: between a look at it and its removal in the
+// directory, a change of ours that is taken back may put there what the rival replaced in
+// truth, and the rival would remove that without having told it.
 func rivalRole(ws string) {
 	gone := make(chan struct{})
 	go func() { _, _ = io.Copy(io.Discard, os.Stdin); close(gone) }()
@@ -123,6 +126,7 @@ func rivalRole(ws string) {
 		dir, _ = unix.Open(filepath.Join(ws, "d"), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	}
 	within := func(name string) string { return fmt.Sprintf("/proc/self/fd/%d/%s", dir, name) }
+	taken := filepath.Join(filepath.Dir(ws), "taken by the rival")
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
 	for n := 0; ; n++ {
@@ -136,12 +140,15 @@ func rivalRole(ws string) {
 		if err == nil {
 			err = unix.Renameat2(dir, "mine", dir, "f", unix.RENAME_EXCHANGE)
 		}
+		if err == nil {
+			err = os.Rename(within("mine"), taken)
+		}
 		var was []byte
 		if err == nil {
-			was, err = os.ReadFile(within("mine"))
+			was, err = os.ReadFile(taken)
 		}
 		if err == nil {
-			err = os.Remove(within("mine")) // so that the next is another file
+			err = os.Remove(taken) // so that the next is another file
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "rival:", err)
