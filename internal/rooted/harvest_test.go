@@ -21,6 +21,13 @@ func TestHarvest(t *testing.T) {
 	for _, space := range []string{"user.overlay.", "trusted.overlay."} {
 		t.Run("whiteouts, opaque directories and bookkeeping of "+space, func(t *testing.T) {
 			base := t.TempDir()
+			var on unix.Statfs_t
+			if err := unix.Statfs(base, &on); err != nil {
+				t.Fatal(err)
+			}
+			if on.Type == unix.OVERLAYFS_SUPER_MAGIC {
+				t.Skip("on an overlay no whiteout can be made by hand")
+			}
 			root := filepath.Join(base, "ws")
 			for _, name := range []string{"device", "marked", "same", "opaque/old", "opaque/kept", "merged/stays", "merged/goes", "moved"} {
 				os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755)

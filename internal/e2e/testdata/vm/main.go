@@ -48,9 +48,9 @@ func say(format string, args ...any) {
 }
 
 func run() error {
-	for _, m := range [][3]string{{"devtmpfs", "/dev"}, {"proc", "/proc"}, {"sysfs", "/sys"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"}} {
+	for _, m := range [][3]string{{"devtmpfs", "/dev"}, {"proc", "/proc"}, {"sysfs", "/sys"}, {"tmpfs", "/run", "mode=755"}, {"tmpfs", "/tmp"}} {
 		os.MkdirAll(m[1], 0o755)
-		if err := syscall.Mount(m[0], m[1], m[0], 0, ""); err != nil && err != syscall.EBUSY {
+		if err := syscall.Mount(m[0], m[1], m[0], 0, m[2]); err != nil && err != syscall.EBUSY {
 			return fmt.Errorf("mount %s: %w", m[1], err)
 		}
 	}
