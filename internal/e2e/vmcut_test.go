@@ -221,6 +221,7 @@ func (m *machine) cut(c int) {
 	if err := qemu.Start(); err != nil {
 		m.t.Fatal(err)
 	}
+	defer qemu.Process.Kill() // also where the test ends here
 	lines := make(chan string, 1000)
 	go func() {
 		for s := bufio.NewScanner(console); s.Scan(); {

@@ -70,13 +70,17 @@ func run() error {
 	if err := ready(); err != nil {
 		return err
 	}
-	revs := found()
+	found()
 	if err := undoNewest(); err != nil {
 		return err
 	}
-	revs = found()
-	out, err := exec.Command("/holdpoint", "--socket", socket, "audit", "verify").CombinedOutput()
+	revs := found()
+	operator, err := os.ReadFile(state + "/tokens/operator")
 	if err != nil {
+		return err
+	}
+	os.Setenv("HOLDPOINT_TOKEN", strings.TrimSpace(string(operator)))
+	if out, err := exec.Command("/holdpoint", "--socket", socket, "audit", "verify").CombinedOutput(); err != nil {
 		return fmt.Errorf("audit verify: %w %s", err, out)
 	}
 	say("ready")
