@@ -240,7 +240,7 @@ func (m *machine) cut(c int) {
 			}
 			words = append(words, l)
 			if m.line(c, l, words) && off == nil {
-				off = time.After(time.Duration(300+m.rng.IntN(5000)) * time.Millisecond)
+				off = time.After(time.Duration(300+m.rng.IntN(15000)) * time.Millisecond)
 			}
 		case <-off:
 			running = false
