@@ -57,7 +57,7 @@ func TestNoSwapWindow(t *testing.T) {
 		if w.escapes != 0 || w.lost != 0 {
 			t.Errorf("%d escapes, %d foreign writes lost: %v", w.escapes, w.lost, w.gone)
 		}
-		if w.inside*10 < n || w.refused*100 < n || w.theirs*100 < n || w.swaps*100 < n || w.between*1000 < n {
+		if w.inside*100 < n || w.refused*100 < n || w.theirs*100 < n || w.swaps*100 < n || w.between*1000 < n {
 			t.Error("the three hardly met: this was no race")
 		}
 	})
