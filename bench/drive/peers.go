@@ -72,13 +72,18 @@ type Daemon struct {
 	http         *http.Client
 }
 
+// maxCallers is how many ask one daemon at once, at the most.
+const maxCallers = 64
+
 // StartDaemon serves root and returns when it is ready. Further environment wins.
 func StartDaemon(binary, root, state string, env ...string) (*Daemon, error) {
 	d := &Daemon{State: state}
 	d.cmd = exec.Command(binary, "serve", "--root", root, "--state", state)
 	d.cmd.Env = append(os.Environ(), "HOLDPOINT_REVIEW_PASSPHRASE=only for benches", "XDG_CONFIG_HOME="+filepath.Join(state, "none"), "HOLDPOINT_STATE=", "HOLDPOINT_SOCKET=")
 	d.cmd.Env = append(d.cmd.Env, env...)
-	d.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	// Each caller keeps its connection, as each of several clients does; the default would close
+	// all but two of them after every call.
+	d.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxCallers, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(state, "holdpoint.sock"))
 	}}}
 	if err := d.cmd.Start(); err != nil {
