@@ -23,8 +23,8 @@ type course struct {
 
 	work, root     string
 	d, relaxed     *drive.Daemon
+	printer        *drive.Daemon // of the stream's empty root; nil until it is needed
 	mcp, fs, dc    *drive.Stdio
-	operator       string
 	started        float64
 	idle           [3]float64 // memory: all, the daemon's own, the program's file
 	grown          float64    // memory, of a stream
@@ -75,10 +75,6 @@ func (c *course) ready(work string) (err error) {
 		time.Sleep(resting)
 	}
 	c.idle = [3]float64{c.d.RSS(), c.d.Own(), c.d.Program()}
-	word, err := os.ReadFile(filepath.Join(state, "tokens", "operator"))
-	if c.operator = strings.TrimSpace(string(word)); err != nil {
-		return err
-	}
 	if c.relaxed, err = drive.StartDaemon(c.binary, filepath.Join(work, "loose"), filepath.Join(work, "state2"), "HOLDPOINT_CONFIG="+filepath.Join(work, "relaxed.toml")); err != nil {
 		return err
 	}
@@ -95,8 +91,10 @@ func (c *course) ready(work string) (err error) {
 }
 
 func (c *course) stop() {
-	for _, d := range []*drive.Daemon{c.d, c.relaxed} {
-		d.Stop()
+	for _, d := range []*drive.Daemon{c.d, c.relaxed, c.printer} {
+		if d != nil {
+			d.Stop()
+		}
 	}
 	for _, m := range []*drive.Stdio{c.mcp, c.fs, c.dc} {
 		if m != nil {

@@ -78,8 +78,8 @@ func (c *course) rows() []row {
 		{work: "start true, plain, beside sh -c", must: 1.5, aim: 1.2, unit: "times", value: c.startOf("plain")},
 		{work: "start true, confined, beside sh -c", must: 3, aim: 2, unit: "times", value: c.startOf("confined")},
 		{work: "rehearse true over 100,000 files, beside the confined start", must: 3, aim: 2, unit: "times", value: c.rehearsed},
-		{work: "stream the large file as output of a program, beside a raw pipe of the same", must: 1 / .7, aim: 1 / .9, n: 3, sides: []side{
-			{name: "holdpoint", before: c.waits, do: c.streamed}, {name: "raw pipe", do: c.piped}}, after: c.retrieved},
+		{work: "stream as many bytes as the large file has, as output of a program, beside a raw pipe of the same", must: 1 / .7, aim: 1 / .9, n: 3, sides: []side{
+			{name: "holdpoint", before: c.waits, do: c.streamed}, {name: "raw pipe", do: c.piped}, {name: "into a file", do: c.kept}}, after: c.retrieved},
 		{work: "memory that this stream added", must: 16, unit: "MiB", value: func() (float64, error) { return c.grown, nil }},
 		{work: "64 callers, 4 reads to 1 edit: time of 640 calls, 64 connections", must: 1 / 1.3, aim: .5, n: 5, sides: []side{{name: "holdpoint", before: c.crowdFiles, do: func(int) error { return c.crowd(64, 640) }}, {name: "fs", before: c.crowdFiles, do: c.crowdFS}}, after: c.holds},
 		{work: "p99 of its edits", must: .8, unit: "of fs", value: c.tailOf("holdpoint")},
@@ -231,14 +231,20 @@ func (c *course) hold(dir string, i int) error {
 	if err != nil {
 		return err
 	}
-	return c.card(r)
+	return c.card(c.d, r)
+}
+
+// reviewer is a daemon asked with the token that answers there.
+func (c *course) reviewer(d *drive.Daemon) *drive.Daemon {
+	word, _ := os.ReadFile(filepath.Join(d.State, "tokens", "operator"))
+	return d.As(strings.TrimSpace(string(word)))
 }
 
 // card looks at what waits, as whoever answers must.
-func (c *course) card(r map[string]any) error {
+func (c *course) card(d *drive.Daemon, r map[string]any) error {
 	held, _ := r["approval"].(map[string]any)
 	c.held, _ = held["id"].(string)
-	b, err := c.d.As(c.operator).Get("/v1/approvals/" + c.held)
+	b, err := c.reviewer(d).Get("/v1/approvals/" + c.held)
 	var row struct {
 		Card struct {
 			Shown string `json:"shown_digest"`
@@ -252,7 +258,7 @@ func (c *course) card(r map[string]any) error {
 }
 
 func (c *course) release(int) error {
-	b, err := c.d.As(c.operator).Post("/v1/approvals/"+c.held+"/answer", map[string]any{"answer": "approve", "shown_digest": c.shown})
+	b, err := c.reviewer(c.d).Post("/v1/approvals/"+c.held+"/answer", map[string]any{"answer": "approve", "shown_digest": c.shown})
 	var out struct {
 		Reply struct {
 			Status     string `json:"status"`
