@@ -72,13 +72,18 @@ type Daemon struct {
 	http         *http.Client
 }
 
+// maxCallers is how many ask one daemon at once, at the most.
+const maxCallers = 64
+
 // StartDaemon serves root and returns when it is ready. Further environment wins.
 func StartDaemon(binary, root, state string, env ...string) (*Daemon, error) {
 	d := &Daemon{State: state}
 	d.cmd = exec.Command(binary, "serve", "--root", root, "--state", state)
 	d.cmd.Env = append(os.Environ(), "HOLDPOINT_REVIEW_PASSPHRASE=only for benches", "XDG_CONFIG_HOME="+filepath.Join(state, "none"), "HOLDPOINT_STATE=", "HOLDPOINT_SOCKET=")
 	d.cmd.Env = append(d.cmd.Env, env...)
-	d.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	// Each caller keeps its connection, as each of several clients does; the default would close
+	// all but two of them after every call.
+	d.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxCallers, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(state, "holdpoint.sock"))
 	}}}
 	if err := d.cmd.Start(); err != nil {
@@ -102,11 +107,18 @@ func (d *Daemon) Stop() {
 }
 
 // RSS is the daemon's resident memory in MiB.
-func (d *Daemon) RSS() float64 {
+func (d *Daemon) RSS() float64 { return d.memory("VmRSS") }
+
+// Own and Program are the two parts of it: what only this process has, and pages of files,
+// nearly all of the program itself, which other processes may share.
+func (d *Daemon) Own() float64     { return d.memory("RssAnon") }
+func (d *Daemon) Program() float64 { return d.memory("RssFile") }
+
+func (d *Daemon) memory(what string) float64 {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
 	for _, l := range strings.Split(string(b), "\n") {
 		var kb float64
-		if n, _ := fmt.Sscanf(l, "VmRSS: %f kB", &kb); n == 1 {
+		if n, _ := fmt.Sscanf(l, what+": %f kB", &kb); n == 1 {
 			return kb / 1024
 		}
 	}
@@ -146,7 +158,13 @@ func (d *Daemon) request(method, route string, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
+	var b []byte
+	if n := r.ContentLength; n >= 0 { // known, so that nothing has to grow
+		b = make([]byte, n)
+		_, err = io.ReadFull(r.Body, b)
+	} else {
+		b, err = io.ReadAll(r.Body)
+	}
 	if err == nil && r.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %d %.300s", route, r.StatusCode, b)
 	}
@@ -267,8 +285,9 @@ func (m *Stdio) Request(method string, params any) ([]byte, error) {
 	}
 }
 
-// Flood sends edits and views at once and waits for all answers.
-func (m *Stdio) Flood(views, edits [][3]string) error {
+// Flood sends edits and views at once and waits for all answers. took tells how long the
+// answer of each edit was away.
+func (m *Stdio) Flood(views, edits [][3]string) (took []time.Duration, err error) {
 	var all []byte
 	add := func(tool string, args map[string]any) {
 		m.id++
@@ -278,21 +297,37 @@ func (m *Stdio) Flood(views, edits [][3]string) error {
 	for _, v := range views {
 		add(m.tools.view, map[string]any{"path": v[0]})
 	}
+	firstEdit := m.id + 1
 	for _, e := range edits {
 		add(m.tools.edit, m.tools.editArgs(e[0], e[1], e[2]))
 	}
-	sent := make(chan error, 1)
+	sent, began := make(chan error, 1), time.Now()
 	go func() { _, err := m.in.Write(all); sent <- err }()
 	for range len(views) + len(edits) {
 		line, err := m.out.ReadBytes('\n')
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if bytes.Contains(line[max(0, len(line)-120):], []byte(`"isError":true`)) {
-			return fmt.Errorf("%.300s", line)
+			return nil, fmt.Errorf("%.300s", line)
+		}
+		if idOf(line) >= firstEdit {
+			took = append(took, time.Since(began))
 		}
 	}
-	return <-sent
+	return took, <-sent
+}
+
+// idOf reads the id of an answer, which stands first or last in it.
+func idOf(line []byte) (id int) {
+	for _, part := range [][]byte{line[:min(len(line), 60)], line[max(0, len(line)-60):]} {
+		if _, rest, ok := bytes.Cut(part, []byte(`"id":`)); ok {
+			if n, _ := fmt.Sscanf(string(rest), "%d", &id); n == 1 {
+				return id
+			}
+		}
+	}
+	return 0
 }
 
 func (m *Stdio) Tool(name string, args map[string]any) ([]byte, error) {

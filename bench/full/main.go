@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ type side struct {
 type row struct {
 	work      string
 	must, aim float64 // ratio of the medians; of a row with one side, milliseconds or the unit
+	tail      float64 // must of the ratio of the 99th percentiles; 0: none is asked
+	less      bool    // the third side is a part of ours that does not count
 	unit      string
 	n         int
 	value     func() (float64, error) // instead of sides
@@ -48,7 +51,7 @@ func main() {
 	flag.Uint64Var(&c.seed, "seed", 7, "of what is generated")
 	flag.StringVar(&c.out, "out", "bench/results", "where the rows and the table go")
 	flag.StringVar(&c.plots, "plots", "docs/shots", "where the plots go")
-	flag.StringVar(&c.only, "only", "", "only rows whose name holds this")
+	flag.StringVar(&c.only, "only", "", "only rows whose name this regular expression matches")
 	flag.Parse()
 	if err := c.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -74,10 +77,14 @@ func (c *course) run() error {
 		return err
 	}
 	defer log.Close()
+	only, err := regexp.Compile(c.only)
+	if err != nil {
+		return err
+	}
 	table := &strings.Builder{}
 	fmt.Fprintf(table, "%s\n\n| work | ours | held to | others | ratio | must | aim | met | fsync here | load |\n|---|---|---|---|---|---|---|---|---|---|\n", machine())
 	for _, r := range c.rows() {
-		if c.only != "" && !strings.Contains(r.work, c.only) {
+		if !only.MatchString(r.work) {
 			continue
 		}
 		res := c.measure(r)
@@ -100,6 +107,8 @@ type result struct {
 	Min       map[string]float64 `json:"min_us,omitempty"`
 	Order     []string           `json:"order,omitempty"`
 	Ratio     float64            `json:"ratio,omitempty"`
+	Tail      float64            `json:"p99_ratio,omitempty"`
+	TailMust  float64            `json:"p99_must,omitempty"`
 	Value     float64            `json:"value,omitempty"`
 	Unit      string             `json:"unit,omitempty"`
 	Must, Aim float64
@@ -112,7 +121,7 @@ type result struct {
 
 // measure runs the sides of a row in turn.
 func (c *course) measure(r row) result {
-	res := result{Work: r.work, Must: r.must, Aim: r.aim, Unit: r.unit, Met: "not there", Why: r.lacking, Time: time.Now().UTC(),
+	res := result{Work: r.work, Must: r.must, Aim: r.aim, TailMust: r.tail, Unit: r.unit, Met: "not there", Why: r.lacking, Time: time.Now().UTC(),
 		P50: map[string]float64{}, P99: map[string]float64{}, Min: map[string]float64{}}
 	if r.lacking != "" {
 		return res
@@ -172,7 +181,11 @@ func (c *course) times(r row, res *result) (err error) {
 	}
 	res.Value = got[0].At(.5) / 1e3
 	if len(got) > 1 {
-		res.Ratio = got[0].At(.5) / got[1].At(.5)
+		ours := got[0].At(.5)
+		if r.less {
+			ours -= got[2].At(.5)
+		}
+		res.Ratio, res.Tail = ours/got[1].At(.5), got[0].At(.99)/got[1].At(.99)
 	}
 	if r.after != nil {
 		return r.after()
@@ -193,8 +206,18 @@ func (r result) line() string {
 		more = append(more, cell(k))
 	}
 	ours, ratio := cell(0), fmt.Sprintf("%.2f", r.Ratio)
-	if r.Unit != "" {
+	switch {
+	case r.Unit != "":
 		ratio = fmt.Sprintf("%.2f %s", r.Value, r.Unit)
+	case r.Ratio < .02:
+		ratio = fmt.Sprintf("%.4f", r.Ratio)
+	}
+	if r.TailMust > 0 {
+		word := "yes"
+		if r.Tail > r.TailMust {
+			word = "no"
+		}
+		ratio += fmt.Sprintf("; p99 %.2f (must %.3g: %s)", r.Tail, r.TailMust, word)
 	}
 	if r.Met == "void" || r.Met == "not there" {
 		ratio = r.Why

@@ -7,14 +7,14 @@
 package page
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/sha512"
 	"embed"
 	"encoding/base64"
 	"encoding/hex"
-	"html/template"
+	"io"
 	"net/http"
+	"strings"
 )
 
 //go:embed assets
@@ -43,23 +43,19 @@ type asset struct {
 }
 
 // Handler serves "/" and what lies below "/page/". It panics when the embedded document
-// is not a template, which is a defect of the build.
+// names a file that is not there, which is a defect of the build.
 func Handler() http.Handler {
 	served := map[string]asset{}
-	named := map[string]string{}     // by name: the address, which changes with the content
-	integrity := map[string]string{} // by name: what the browser must find there
+	var words []string // what the document leaves open, each with what stands there
 	for _, a := range assets {
 		body := mustRead(a.name)
 		sum, whole := sha256.Sum256(body), sha512.Sum384(body)
 		at := "/page/" + hex.EncodeToString(sum[:6]) + "/" + a.name
 		served[at] = asset{a.kind, body}
-		named[a.name], integrity[a.name] = at, "sha384-"+base64.StdEncoding.EncodeToString(whole[:])
+		// The address changes with the content; the browser compares what it finds there.
+		words = append(words, "{{at "+a.name+"}}", at, "{{integrity "+a.name+"}}", "sha384-"+base64.StdEncoding.EncodeToString(whole[:]))
 	}
-	var document bytes.Buffer
-	t := template.Must(template.New("page").Parse(string(mustRead("page.html"))))
-	if err := t.Execute(&document, map[string]any{"At": named, "Integrity": integrity}); err != nil {
-		panic("page: internal error: " + err.Error())
-	}
+	document := filled(string(mustRead("page.html")), words)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -72,7 +68,7 @@ func Handler() http.Handler {
 		if r.URL.Path == "/" {
 			h.Set("Content-Type", "text/html; charset=utf-8")
 			h.Set("Cache-Control", "no-store")
-			w.Write(document.Bytes())
+			io.WriteString(w, document)
 			return
 		}
 		a, known := served[r.URL.Path]
@@ -84,6 +80,17 @@ func Handler() http.Handler {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		w.Write(a.body)
 	})
+}
+
+// filled puts the words into the document. They are addresses and digests, which need no
+// escape in an attribute. A template would do more, and keeps every method of the whole
+// program in the binary, since one of them could be called by its name.
+func filled(document string, words []string) string {
+	document = strings.NewReplacer(words...).Replace(document)
+	if strings.Contains(document, "{{") {
+		panic("page: internal error: the document names a file that is not served")
+	}
+	return document
 }
 
 func mustRead(name string) []byte {

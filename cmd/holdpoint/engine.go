@@ -120,10 +120,12 @@ func (o *opened) housekeeping(ctx context.Context) {
 	defer close(o.done)
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
+	var rest rest
 	for {
 		select {
 		case <-tick.C:
 			o.engine.Tidy(ctx)
+			rest.look()
 		case <-ctx.Done():
 			return
 		}

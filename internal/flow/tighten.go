@@ -110,6 +110,14 @@ func least(a, b int64) int64 {
 
 // tightened reads the workspace's file when it is not the one that was read last.
 func (w *Workspace) tightened(ctx context.Context) (tight, error) {
+	if is, err := w.Root.Peek(ctx, tightFile); err == nil {
+		w.mu.Lock()
+		t, same := w.tight, is == w.tightFrom
+		w.mu.Unlock()
+		if same {
+			return t, nil
+		}
+	}
 	n, err := w.Root.Look(ctx, tightFile, false)
 	if err != nil {
 		return strictest, err

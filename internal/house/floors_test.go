@@ -66,9 +66,15 @@ var may = []struct {
 		"the state store has one pair of hands"},
 	{"modernc.org/sqlite", nil, []string{"internal/journal"},
 		"the state store has one pair of hands"},
+	{"text/template", nil, nil, manyMethods},
+	{"html/template", nil, nil, manyMethods},
 	{"plugin", nil, nil,
 		"nothing is loaded at run time"},
 }
+
+// manyMethods: a template may call any method by its name, so that the linker keeps all of
+// all types, those of every dependency among them: a seventh of the binary.
+const manyMethods = "a template keeps every method of every dependency in the binary; a replacement of words does here"
 
 // never lists what one package must not import at all.
 var never = map[string][]string{

@@ -34,6 +34,7 @@ func (h *Held) Apply(ctx context.Context) (Report, error) {
 		h.report.Weak = h.report.Weak || a.isWeak()
 		h.s.forget(a.step.Slot) // from now on the slot is a pre-image, or empty
 	}
+	h.settled()
 	// All stands and is on disk. Should this fail, the next start moves on what is left.
 	h.report.Near = h.stow(ctx)
 	return h.report, nil
@@ -276,14 +277,15 @@ func (h *Held) syncNames() error {
 	}
 	type dir struct {
 		fd int
+		id inode
 		p  op.Path
 	}
 	var dirs []dir
-	seen := map[uint64]bool{}
+	seen := map[inode]bool{}
 	add := func(fd int, i Info, p op.Path) {
-		if fd >= 0 && !seen[i.Ino] {
-			seen[i.Ino] = true
-			dirs = append(dirs, dir{fd, p})
+		if id := (inode{i.Dev, i.Ino}); fd >= 0 && !seen[id] {
+			seen[id] = true
+			dirs = append(dirs, dir{fd, id, p})
 		}
 	}
 	for _, a := range h.acts {
@@ -313,10 +315,13 @@ func (h *Held) syncNames() error {
 	g.SetLimit(16)
 	for _, d := range dirs {
 		g.Go(func() error {
-			err := syncDir(d.fd)
-			if err == unix.EACCES { // a directory that may be changed but not listed
-				err = unix.Syncfs(h.s.fd)
-			}
+			err := h.s.names.flush(d.id, func() error {
+				err := syncDir(d.fd)
+				if err == unix.EACCES { // a directory that may be changed but not listed
+					err = unix.Syncfs(h.s.fd)
+				}
+				return err
+			})
 			return fail(err, d.p)
 		})
 	}
@@ -342,6 +347,9 @@ func (h *Held) reread(ctx context.Context, a *act) error {
 		return err
 	}
 	if is.Hash == a.step.After.Hash {
+		if a.fresh && a.untouched && now.Mtime.Equal(a.oursInfo.Mtime) && now.Size == a.oursInfo.Size {
+			a.stands = &now
+		}
 		return nil
 	}
 	if now, _, err := lookAt(a.ours, ""); err == nil && now.Kind != op.Directory && now.Mtime.Equal(a.oursInfo.Mtime) && now.Size == a.oursInfo.Size {

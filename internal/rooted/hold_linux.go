@@ -55,6 +55,9 @@ type act struct {
 	came     Info // what came out
 	gone     removed
 	followed []place // where others had moved what is staged, and it was taken from
+
+	untouched bool  // nobody wrote to what is staged since it was
+	stands    *Info // what was put in, as it read back; nil where somebody may have written to it
 }
 
 // place is a name in a held directory.

@@ -141,3 +141,38 @@ func run(t *testing.T, argv ...string) {
 		t.Fatalf("%v: %v %s", argv, err, out)
 	}
 }
+
+// What a change put in place and the next one put away, without a flush of its own then, is
+// whole after the power was cut: its bytes were flushed before it got its name.
+func TestPowerLossSolid(t *testing.T) {
+	rootOnly(t)
+	if apart.Run(t) {
+		return
+	}
+	d := newDisk(t, "ext4")
+	b := benchIn(t, d.dir, Options{})
+	if !b.st.Features().FineTimes {
+		t.Skip("this file system gives changes that follow one another the same time: everything is flushed")
+	}
+	b.write("ws/f", "old")
+	one, two := strings.Repeat("one", 5000), strings.Repeat("two", 5000)
+	b.mustDo(b.swap("f", one, "s-1"))
+	h, err := b.root.Hold(ctx(), b.st, []op.Step{b.swap("f", two, "s-2")}, HoldOptions{})
+	must(t, err)
+	if h.acts[0].flush != nil {
+		t.Error("it was flushed, so that this case shows nothing")
+	}
+	_, err = h.Apply(ctx())
+	must(t, err)
+	h.Close()
+	_ = b.st.Close()
+	_ = b.root.Close()
+	d.cut()
+	a := b.again()
+	a.t = t
+	a.reads("ws/f", two)
+	a.reads("store/s-2", one)
+	a.reads("store/s-1", "old")
+	_ = a.st.Close()
+	_ = a.root.Close()
+}

@@ -179,7 +179,7 @@ func (h *Held) openFile(ctx context.Context, a *act, lend bool) (err error) {
 	}
 	// Another program may have written it without a sync; what goes into the store has to
 	// survive a crash. Apply waits for it, and flushes a long list as one.
-	if h.inPieces {
+	if h.inPieces || h.isSolid(a) {
 		return nil
 	}
 	a.flush = h.s.begin(func() error { return syncData(a.file) })
@@ -228,6 +228,7 @@ func (h *Held) staged(ctx context.Context, a *act) (err error) {
 	var untouched bool
 	a.fresh, untouched = h.s.isFresh(a.step.Slot, a.oursInfo)
 	a.lends = !a.fresh
+	a.untouched = untouched
 	if untouched || a.step.After.Hash == "" {
 		return nil
 	}

@@ -22,6 +22,7 @@ func (s *Store) probe() (f Features, err error) {
 		return f, err
 	}
 	_, _ = unix.Write(b, []byte("probe"))
+	f.FineTimes = fineTimes(b)
 	f.Exchange = rename(s.fd, one, s.fd, two, unix.RENAME_EXCHANGE) == nil
 	f.Reflink = unix.IoctlFileClone(a, b) == nil
 	closeFD(b)

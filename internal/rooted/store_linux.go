@@ -26,6 +26,8 @@ type Store struct {
 	relaxed bool          // see Relax
 	flushes chan struct{} // holds one token for each flush under way
 	blanks  blanks
+	names   together // flushes of directories
+	solid   solid
 
 	mu      sync.Mutex
 	fresh   map[string]Info   // guarded by mu; staged in this run, by no step that stands

@@ -84,6 +84,8 @@ type Features struct {
 	Lease    bool // a writer can be noticed
 	Reflink  bool // a copy can share blocks
 	TmpFile  bool // a file can be made without a name
+
+	FineTimes bool // two changes of a file never have the same time
 }
 
 // Visit is called for each thing of a tree.
