@@ -75,27 +75,23 @@ func (k *knowledge) set(s imprint, v Known) {
 
 // soundTimes reports whether fd lies on a filesystem whose change times were seen to move
 // at each change. Those over a network or in a program's hands, and overlays, are not among
-// them.
+// them, and neither is tmpfs: a page that a program has mapped for writing and read first is
+// changed there without the kernel being told, and no time moves.
 func soundTimes(fd int) bool {
 	var st unix.Statfs_t
 	if retry(func() error { return unix.Fstatfs(fd, &st) }) != nil {
 		return false
 	}
 	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
 		return true
 	}
 	return false
 }
 
-func imprintOf(fd int) (s imprint, err error) {
-	var st unix.Statx_t
-	const mask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
-	if err = retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, mask, &st) }); err != nil {
-		return s, err
-	}
-	nano := func(t unix.StatxTimestamp) int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
-	return imprint{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, st.Mnt_id, int64(st.Size), nano(st.Mtime), nano(st.Ctime), nano(st.Btime)}, nil
+func imprintOf(fd int) (imprint, error) {
+	_, s, err := inspect(fd, "")
+	return s, err
 }
 
 // racy is how long after its last change a file is not yet remembered: more than two ticks

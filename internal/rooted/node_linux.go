@@ -99,7 +99,11 @@ func (n *Node) stably(read func(fd int, now Info) error) error {
 		}
 		before = after
 	}
-	e := stale(n.Path, "the file is being written while it is read").Do("try again when it is quiet")
+	return beingWritten(n.Path)
+}
+
+func beingWritten(p op.Path) error {
+	e := stale(p, "the file is being written while it is read").Do("try again when it is quiet")
 	e.Retry = "same"
 	return e
 }
