@@ -18,6 +18,9 @@ import (
 type Marker interface {
 	// Protected judges one name; by is the pattern, from where it stands. Empty: not protected.
 	Protected(p op.Path, dir bool) (by, from string)
+	// ProtectedBelow judges all names below a directory of this manifest, and gives the first
+	// that is protected. Empty: none is.
+	ProtectedBelow(dir op.Path, manifest op.Digest, list []op.Beneath) (at op.Path, by, from string)
 	// Sensitive judges name and the head of the content, which may be nil.
 	Sensitive(p op.Path, head []byte) bool
 	// Ignored tells whether git would ignore the path.
@@ -106,7 +109,10 @@ func (s *Sight) see(ctx context.Context, root *rooted.Root, m Marker, sub op.Sub
 	s.Contents = append(s.Contents, whole)
 	mark(ctx, m, &t, asked, head)
 	if t.Below != nil {
-		protectedBelow(m, &t)
+		if at, by, from := m.ProtectedBelow(t.Path, t.Hash, t.Below.List); by != "" {
+			t.ContainsProtected = true
+			t.ProtectedBy, t.ProtectedFrom = by+" at "+op.Escape(string(at)), from
+		}
 	}
 	s.Targets = append(s.Targets, t)
 	return nil
@@ -194,17 +200,6 @@ func sum(b *op.Below, p op.Path, info rooted.Info) {
 		b.Others++
 	}
 	b.List = append(b.List, one)
-}
-
-// protectedBelow looks for protected names among what would be taken or moved along.
-func protectedBelow(m Marker, t *op.Target) {
-	for _, one := range t.Below.List {
-		if by, from := m.Protected(one.Path, one.Kind == op.Directory); by != "" {
-			t.ContainsProtected = true
-			t.ProtectedBy, t.ProtectedFrom = by+" at "+op.Escape(string(one.Path)), from
-			return
-		}
-	}
 }
 
 // addParents lists the directories that do not exist yet, once each.

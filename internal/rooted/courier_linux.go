@@ -15,6 +15,7 @@ type courier struct {
 	wake  sync.Cond        // a job is done, there is more to do or more room, or the walk ends
 	stack []*job           // guarded by mu; the next one last
 	held  int              // guarded by mu; names that were looked at and not visited
+	idle  int              // guarded by mu; who waits for wake
 	ended bool             // guarded by mu
 	open  map[*folder]bool // guarded by mu: their handles are to be closed
 	group sync.WaitGroup
@@ -48,7 +49,7 @@ func (c *courier) work() {
 	for {
 		c.mu.Lock()
 		for !c.ended && (len(c.stack) == 0 || c.held > mostHeld) {
-			c.wake.Wait()
+			c.rest()
 		}
 		if c.ended {
 			c.mu.Unlock()
@@ -71,8 +72,22 @@ func (c *courier) finish(j *job) {
 	j.do()
 	c.mu.Lock()
 	j.state, j.do = jobDone, nil
+	c.call()
 	c.mu.Unlock()
-	c.wake.Broadcast()
+}
+
+// rest waits for news; mu is held.
+func (c *courier) rest() {
+	c.idle++
+	c.wake.Wait()
+	c.idle--
+}
+
+// call wakes whoever waits; mu is held.
+func (c *courier) call() {
+	if c.idle > 0 {
+		c.wake.Broadcast()
+	}
 }
 
 // need returns when a job is done; it does it where no core came to it yet.
@@ -85,7 +100,7 @@ func (c *courier) need(j *job) {
 		return
 	}
 	for j.state != jobDone {
-		c.wake.Wait()
+		c.rest()
 	}
 	c.mu.Unlock()
 }
@@ -100,8 +115,8 @@ func (c *courier) handOut(f *folder, jobs []*job) {
 	for i := len(jobs) - 1; i >= 0; i-- {
 		c.stack = append(c.stack, jobs[i])
 	}
+	c.call()
 	c.mu.Unlock()
-	c.wake.Broadcast()
 }
 
 // foundNames counts what waits to be visited.
@@ -115,11 +130,10 @@ func (c *courier) foundNames(names int) {
 func (c *courier) visited(names int) {
 	c.mu.Lock()
 	full := c.held > mostHeld
-	c.held -= names
-	c.mu.Unlock()
-	if full {
-		c.wake.Broadcast()
+	if c.held -= names; full {
+		c.call()
 	}
+	c.mu.Unlock()
 }
 
 // holdOpen keeps a directory's handle for the one who lists it.
@@ -151,8 +165,8 @@ func (c *courier) letGo(f *folder) {
 func (c *courier) end() {
 	c.mu.Lock()
 	c.ended = true
+	c.call()
 	c.mu.Unlock()
-	c.wake.Broadcast()
 	c.group.Wait()
 	for f := range c.open {
 		closeFD(f.fd)

@@ -31,6 +31,7 @@ type seen struct {
 	digest op.Digest
 	at     time.Time // when reading began
 	busy   bool      // somebody had it open for writing: no time need move at the next change
+	known  bool      // it was told from the root's memory, which can be asked again
 }
 
 // tick is how far apart a change and a look must be to be told apart by a time stamp on
@@ -178,6 +179,12 @@ func (v *inventory) list(f *folder) {
 		f.err = err
 		return
 	}
+	if len(names) <= shareSize { // not worth a job of its own
+		p := &share{in: f, names: names, job: job{state: jobDone}}
+		f.shares = []*share{p}
+		v.look(p)
+		return
+	}
 	var jobs []*job
 	for from := 0; from < len(names); from += shareSize {
 		p := &share{in: f, names: names[from:min(from+shareSize, len(names))]}
@@ -300,7 +307,7 @@ func (v *inventory) recalls(e *found, below string, s imprint) bool {
 	}
 	k, ok := v.known.get(s)
 	if ok {
-		e.seen = seen{info: e.info, digest: k.Digest, at: v.began}
+		e.seen = seen{digest: k.Digest, known: true}
 	}
 	return ok
 }
@@ -323,42 +330,20 @@ func (v *inventory) read(dir int, name string, before Info, s imprint) (seen, er
 	}
 	defer closeFD(fd) // and with it the lease
 	for range readTries {
-		got, after, imprint, err := v.readOnce(fd, before, s)
-		if err != nil || before.untouched(after) && after.Kind == op.File {
-			return got, err
-		}
-		if after.Kind != op.File {
+		at := time.Now()
+		k, busy, after, now, err := v.known.fromFD(v.ctx, fd, before, s, 0, nil)
+		switch {
+		case err != nil:
+			return seen{}, err
+		case after.Kind != op.File:
 			return seen{}, errOther
+		case before.untouched(after):
+			before.Size = k.Size
+			return seen{info: before, digest: k.Digest, at: at, busy: busy}, nil
 		}
-		before, s = after, imprint
+		before, s = after, now
 	}
 	return seen{}, errWritten
-}
-
-func (v *inventory) readOnce(fd int, before Info, s imprint) (got seen, after Info, now imprint, err error) {
-	got = seen{info: before, at: time.Now()}
-	var l *watchedLease
-	if v.known != nil && got.at.Sub(before.Ctime) >= racy { // also of a clock that was set back
-		switch err := lease(fd); err {
-		case nil:
-			l = &watchedLease{fd: fd}
-		case unix.EAGAIN:
-			got.busy = true
-		}
-	}
-	if got.digest, got.info.Size, err = hashing(v.ctx, fd, before.Size, l); err != nil {
-		return got, after, now, err
-	}
-	if after, now, err = inspect(fd, ""); err != nil {
-		return got, after, now, err
-	}
-	if l != nil && l.stands() {
-		if now == s && after.Kind == op.File {
-			v.known.set(s, Known{Digest: got.digest, Size: got.info.Size})
-		}
-		unlease(fd)
-	}
-	return got, after, now, nil
 }
 
 // visit takes what was found in the order of paths.
@@ -397,7 +382,7 @@ func (v *inventory) visit(f *folder) error {
 func (v *inventory) take(dir string, e *found) {
 	if e.info.Kind == op.File {
 		v.sum.Bytes += e.info.Size
-		if v.now != nil {
+		if v.now != nil && !e.seen.known {
 			v.now[joined(dir, e.name)] = e.seen
 		}
 	}

@@ -74,6 +74,15 @@ func (n *Node) TreePast(context.Context, Visit, func(op.Path) error) error {
 	return unsupported()
 }
 
+// Sweep tells nothing here.
+type Sweep struct{}
+
+func (r *Root) Sweep() *Sweep { return &Sweep{} }
+func (s *Sweep) Close()       {}
+func (s *Sweep) File(context.Context, op.Path, int64, func([]byte, bool) any) (Info, Known, bool) {
+	return Info{}, Known{}, false
+}
+
 // Store is never made here: OpenStore refuses.
 type Store struct{}
 
