@@ -180,3 +180,22 @@ func BenchmarkManifest(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkHashLarge digests a file of 256 MiB by all cores.
+func BenchmarkHashLarge(b *testing.B) {
+	r, _, ws := benchRoot(b, Options{})
+	const size = 256 << 20
+	if err := os.WriteFile(ws+"/big", []byte(strings.Repeat("0123456789abcdef", size/16)), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	n, err := r.Look(ctx(), "big", false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(size)
+	for b.Loop() {
+		if _, _, err := n.Hash(ctx()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
