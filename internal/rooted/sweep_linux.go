@@ -30,7 +30,7 @@ func (s *Sweep) Close() {
 // not ok where only they can tell, or where the file changed while it was read. What study
 // is shown is its own only until it returns.
 func (s *Sweep) File(ctx context.Context, p op.Path, small int64, study func(head []byte, whole bool) any) (i Info, k Known, ok bool) {
-	if !s.r.in.openat2 || p == "." || p == "" || s.r.hides(p) || !s.through(p.Parent()) {
+	if ctx.Err() != nil || !s.r.in.openat2 || p == "." || p == "" || s.r.hides(p) || !s.through(p.Parent()) {
 		return i, k, false
 	}
 	name := p.Base()
