@@ -41,7 +41,8 @@ func (s *Server) openAPI(patterns []string) object {
 	d.of(reflect.TypeFor[op.Reply]())
 	d.defs["Failure"] = object{"type": "object", "required": []string{"error"}, "properties": object{"error": d.of(reflect.TypeFor[op.Error]())}}
 	d.defs["Preflight"] = object{"anyOf": []object{ref("Request"), {"type": "object", "required": []string{"paths"}, "additionalProperties": false,
-		"properties": object{"root": fieldType(""), "paths": object{"type": "array", "items": fieldType(""), "maxItems": 10_000}}}}}
+		"properties": object{"root": fieldType(""), "paths": object{"type": "array", "items": fieldType(""), "maxItems": 10_000},
+			"page_size": object{"type": "integer", "minimum": 1, "maximum": maxPage}, "page": fieldType("")}}}}
 	d.defs["ProfileBody"] = object{"type": "object", "required": []string{"name"}, "properties": object{"name": fieldType("")}}
 	paths := object{}
 	for _, p := range patterns {

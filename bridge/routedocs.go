@@ -45,7 +45,7 @@ var routeDocs = map[string]routeDoc{
 	"POST /v1/approvals/{id}/challenge": {role: "reviewer", does: "What a passkey is to sign for one answer to this card.", body: "answer!:enum=approve|reject remember:bool note shown_digest!", fails: changes},
 
 	"POST /v1/call":      {role: "agent", does: "The one entry for every operation.", body: "Request", reply: true, fails: changes},
-	"POST /v1/preflight": {role: "agent", does: "Facts, decision and pins of a call that is not made; or facts of paths alone.", body: "Preflight", both: true, fails: changes},
+	"POST /v1/preflight": {role: "agent", does: "Facts, decision and pins of a call that is not made; or facts of paths alone, of many a page and the digest of all.", body: "Preflight", both: true, fails: changes},
 	"POST /v1/undo": {role: "any", does: "Takes operations back, by credential or id.", reply: true, fails: changes,
 		body: "credential:object operation_id operations:list merge:bool keep_going:bool force:bool root dry_run:bool request_id session stage execution_id intent"},
 	"POST /v1/clean": {role: "agent", does: "Runs the cleanup of one entry of the trusted policy.", reply: true, fails: changes,

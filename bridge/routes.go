@@ -35,12 +35,12 @@ func (s *Server) postPreflight(w http.ResponseWriter, r *http.Request, by op.Cal
 	var answer any
 	var why *op.Error
 	if list, ok := o["paths"]; ok {
-		paths, root, err := pathList(o, list)
+		paths, root, page, err := pathList(o, list)
 		if err != nil {
 			fail(w, err)
 			return
 		}
-		answer, why = s.Engine.Facts(r.Context(), by, root, paths)
+		answer, why = s.Engine.Facts(r.Context(), by, root, paths, page)
 	} else {
 		req, warnings, err := op.RequestFrom(o)
 		if err != nil {
@@ -56,25 +56,44 @@ func (s *Server) postPreflight(w http.ResponseWriter, r *http.Request, by op.Cal
 	reply(w, status, answer)
 }
 
-func pathList(o op.Object, v any) ([]string, string, error) {
-	if err := only(o, "root", "paths"); err != nil {
-		return nil, "", err
+func pathList(o op.Object, v any) (paths []string, root string, page op.Page, err error) {
+	if err = only(o, "root", "paths", "page_size", "page"); err != nil {
+		return nil, "", page, err
 	}
-	root, err := text(o, "root")
+	if root, err = text(o, "root"); err == nil {
+		page, err = pageOf(o)
+	}
 	if err != nil {
-		return nil, "", err
+		return nil, "", page, err
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, "", op.Fail(op.BadRequest, "paths must be a list of strings").In("paths")
+		return nil, "", page, op.Fail(op.BadRequest, "paths must be a list of strings").In("paths")
 	}
-	paths := make([]string, len(list))
+	paths = make([]string, len(list))
 	for i, p := range list {
 		if paths[i], ok = p.(string); !ok {
-			return nil, "", op.Fail(op.BadRequest, "paths must be a list of strings").In(fmt.Sprintf("paths[%d]", i))
+			return nil, "", page, op.Fail(op.BadRequest, "paths must be a list of strings").In(fmt.Sprintf("paths[%d]", i))
 		}
 	}
-	return paths, root, nil
+	return paths, root, page, nil
+}
+
+// maxPage is how many facts a page may hold: as many as there are paths in one call.
+const maxPage = 10_000
+
+func pageOf(o op.Object) (p op.Page, err error) {
+	if v, given := o["page_size"]; given {
+		size, ok := v.(int64)
+		if !ok || size < 1 || size > maxPage {
+			return p, op.Fail(op.BadRequest, "page_size must be a number from 1 to 10,000").In("page_size")
+		}
+		p.Size = int(size)
+	}
+	if p.After, err = text(o, "page"); err == nil && p.After != "" && p.Size == 0 {
+		err = op.Fail(op.BadRequest, "page goes with page_size").In("page_size")
+	}
+	return p, err
 }
 
 // postUndo takes a credential or an operation id; it is the operation undo, spelled short.

@@ -22,7 +22,7 @@ type Engine interface {
 	Call(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) op.Reply
 	Malformed(by op.Caller, name op.Name, err error) op.Reply
 	Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) (any, *op.Error)
-	Facts(ctx context.Context, by op.Caller, root string, paths []string) (any, *op.Error)
+	Facts(ctx context.Context, by op.Caller, root string, paths []string, page op.Page) (any, *op.Error)
 	EachApproval(ctx context.Context, by op.Caller, state string, each func(card any) error) error
 	ApprovalPage(ctx context.Context, by op.Caller, f journal.ApprovalFilter) (any, error)
 	Approval(ctx context.Context, by op.Caller, id op.ID, wait time.Duration) (any, error)

@@ -79,6 +79,12 @@ type Facts struct {
 	Targets           []Target `json:"targets"`
 }
 
+// Page asks for a part of what is answered. Size 0 is all of it; After is next of the part before.
+type Page struct {
+	Size  int
+	After string
+}
+
 // Pin is one fact that a decision used and that must still hold when the effect lands.
 // Absence is a fact and is pinned like any other.
 type Pin struct {

@@ -23,7 +23,23 @@ type studied struct {
 // Glance sees one path as a shallow Look does, and holds nothing afterwards. What is known
 // of a file's bytes from an earlier look is told again where that is sound. available is
 // false where a fact is missing.
-func Glance(ctx context.Context, root *rooted.Root, m Glancer, sub op.Subject) (t op.Target, available bool, err error) {
+func Glance(ctx context.Context, root *rooted.Root, sweep *rooted.Sweep, m Glancer, sub op.Subject) (t op.Target, available bool, err error) {
+	study := func(b []byte, whole bool) any {
+		// A name that says nothing: what the bytes say counts for every name.
+		s := studied{secret: m.Sensitive("x", b[:min(len(b), headBytes)])}
+		if whole {
+			d := m.Describe(b)
+			s.text = &d
+		}
+		return s
+	}
+	if asked, err := root.Clean(sub.Asked); err == nil && !rooted.MeansDirectory(sub.Asked) {
+		if i, k, ok := sweep.File(ctx, asked, WholeBytes, study); ok {
+			t = op.Target{Path: asked, Asked: sub.Asked, Role: sub.Role, Kind: op.File, Exists: true, Mode: i.ModeString(), LinkCount: i.Links}
+			tell(ctx, m, &t, asked, k)
+			return t, true, nil
+		}
+	}
 	n, t, asked, err := find(ctx, root, sub)
 	if err != nil {
 		return t, false, err
@@ -37,19 +53,18 @@ func Glance(ctx context.Context, root *rooted.Root, m Glancer, sub op.Subject) (
 		mark(ctx, m, &t, asked, nil)
 		return t, s.Available, nil
 	}
-	k, err := n.Known(ctx, WholeBytes, func(b []byte, whole bool) any {
-		// A name that says nothing: what the bytes say counts for every name.
-		s := studied{secret: m.Sensitive("x", b[:min(len(b), headBytes)])}
-		if whole {
-			d := m.Describe(b)
-			s.text = &d
-		}
-		return s
-	})
-	if available = err == nil; available {
-		t.Hash, t.Size = k.Digest, k.Size
+	k, err := n.Known(ctx, WholeBytes, study)
+	if err != nil {
+		k = rooted.Known{Size: t.Size}
 	}
-	mark(ctx, m, &t, asked, nil)
+	tell(ctx, m, &t, asked, k)
+	return t, err == nil, nil
+}
+
+// tell fills in what is known of a file's bytes, and the marks.
+func tell(ctx context.Context, m Glancer, t *op.Target, asked op.Path, k rooted.Known) {
+	t.Hash, t.Size = k.Digest, k.Size
+	mark(ctx, m, t, asked, nil)
 	if s, ok := k.Note.(studied); ok {
 		t.Sensitive = t.Sensitive || s.secret
 		if s.text != nil {
@@ -57,5 +72,4 @@ func Glance(ctx context.Context, root *rooted.Root, m Glancer, sub op.Subject) (
 			t.Text = &text
 		}
 	}
-	return t, available, nil
 }

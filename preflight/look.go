@@ -18,6 +18,9 @@ import (
 type Marker interface {
 	// Protected judges one name; by is the pattern, from where it stands. Empty: not protected.
 	Protected(p op.Path, dir bool) (by, from string)
+	// ProtectedBelow judges all names below a directory of this manifest, and gives the first
+	// that is protected. Empty: none is.
+	ProtectedBelow(dir op.Path, manifest op.Digest, list []op.Beneath) (at op.Path, by, from string)
 	// Sensitive judges name and the head of the content, which may be nil.
 	Sensitive(p op.Path, head []byte) bool
 	// Ignored tells whether git would ignore the path.
@@ -105,8 +108,11 @@ func (s *Sight) see(ctx context.Context, root *rooted.Root, m Marker, sub op.Sub
 	}
 	s.Contents = append(s.Contents, whole)
 	mark(ctx, m, &t, asked, head)
-	if t.Kind == op.Directory && depth == Deep {
-		s.below(ctx, n, m, &t)
+	if t.Below != nil {
+		if at, by, from := m.ProtectedBelow(t.Path, t.Hash, t.Below.List); by != "" {
+			t.ContainsProtected = true
+			t.ProtectedBy, t.ProtectedFrom = by+" at "+op.Escape(string(at)), from
+		}
 	}
 	s.Targets = append(s.Targets, t)
 	return nil
@@ -131,8 +137,10 @@ func (s *Sight) content(ctx context.Context, n *rooted.Node, t *op.Target, depth
 	case op.Directory:
 		if depth == Deep {
 			var m rooted.Manifest
-			m, err = n.Manifest(ctx)
-			t.Hash, t.Size = m.Digest, m.Bytes
+			below := &op.Below{}
+			if m, err = n.Survey(ctx, func(p op.Path, i rooted.Info) { sum(below, p, i) }); err == nil {
+				t.Hash, t.Size, t.Below = m.Digest, m.Bytes, below
+			}
 		}
 	case op.Symlink:
 		t.Hash = rooted.HashBytes([]byte(n.Info.Target))
@@ -178,33 +186,20 @@ func mark(ctx context.Context, m Marker, t *op.Target, asked op.Path, head []byt
 	t.Ignored = m.Ignored(ctx, t.Path, dir)
 }
 
-// below looks for protected names under a directory that would be taken or moved.
-func (s *Sight) below(ctx context.Context, n *rooted.Node, m Marker, t *op.Target) {
-	sum := &op.Below{}
-	err := n.Tree(ctx, func(p op.Path, info rooted.Info, _ func() (*rooted.Node, error)) error {
-		one := op.Beneath{Path: p, Kind: info.Kind}
-		switch info.Kind {
-		case op.File:
-			sum.Files++
-			sum.Bytes += info.Size
-			one.Size = info.Size
-		case op.Directory:
-			sum.Directories++
-		default:
-			sum.Others++
-		}
-		sum.List = append(sum.List, one)
-		if by, from := m.Protected(p, info.Kind == op.Directory); by != "" && !t.ContainsProtected {
-			t.ContainsProtected = true
-			t.ProtectedBy, t.ProtectedFrom = by+" at "+op.Escape(string(p)), from
-		}
-		return nil
-	})
-	if err != nil {
-		s.Available = false
-		return
+// sum adds one thing to what lies below a directory.
+func sum(b *op.Below, p op.Path, info rooted.Info) {
+	one := op.Beneath{Path: p, Kind: info.Kind}
+	switch info.Kind {
+	case op.File:
+		b.Files++
+		b.Bytes += info.Size
+		one.Size = info.Size
+	case op.Directory:
+		b.Directories++
+	default:
+		b.Others++
 	}
-	t.Below = sum
+	b.List = append(b.List, one)
 }
 
 // addParents lists the directories that do not exist yet, once each.

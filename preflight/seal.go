@@ -3,6 +3,8 @@ package preflight
 import (
 	"crypto/hmac"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 
@@ -34,6 +36,23 @@ func (s *Sealer) Seal(rootKey string, pins []op.Pin) string {
 		panic("preflight: internal error: " + err.Error())
 	}
 	return base64.RawURLEncoding.EncodeToString(body) + "." + base64.RawURLEncoding.EncodeToString(s.mac(body))
+}
+
+// Sum digests pins in their order: two answers with the same sum stand on the same facts.
+func Sum(pins []op.Pin) op.Digest {
+	h := blake3.New()
+	var b []byte
+	field := func(s string) { b = append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...) }
+	field("holdpoint facts 1")
+	for _, p := range pins {
+		field(string(p.Path))
+		field(string(p.Kind))
+		field(string(p.Hash))
+		_, _ = h.Write(b)
+		b = b[:0]
+	}
+	_, _ = h.Write(b)
+	return op.Digest("blake3:" + hex.EncodeToString(h.Sum(nil)))
 }
 
 // Open gives back the pins of a token; bad_request when it is none of ours, or of another root.

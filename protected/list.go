@@ -12,7 +12,30 @@ type List struct {
 	// Most patterns are plain names. They are found by name, the others tried in turn.
 	names map[string][]int // ascending
 	globs []int            // ascending
+	needs []letters        // of each in globs: what a path that it matches must have
 }
+
+// letters is a set of bytes, of those that agree in their last six bits as one: a look at
+// whether a path has what a pattern asks for, before it is compared.
+type letters uint64
+
+func lettersOf(s string) (l letters) {
+	for i := range len(s) {
+		l |= 1 << (s[i] & 63)
+	}
+	return l
+}
+
+func lettersIn(tokens []token) (l letters) {
+	for _, t := range tokens {
+		if t.kind == lit {
+			l |= 1 << (t.b & 63)
+		}
+	}
+	return l
+}
+
+func (l letters) in(have letters) bool { return l&^have == 0 }
 
 const utf8BOM = "\ufeff"
 
@@ -49,7 +72,7 @@ func (l *List) add(p pattern) {
 	case p.byName && p.glob.exact:
 		l.names[p.glob.head] = append(l.names[p.glob.head], i)
 	default:
-		l.globs = append(l.globs, i)
+		l.globs, l.needs = append(l.globs, i), append(l.needs, lettersIn(p.glob.tokens))
 	}
 }
 
@@ -98,8 +121,12 @@ func (l *List) last(path string, isDir bool) int {
 			found = i
 		}
 	}
+	have := letters(0)
+	if len(l.globs) > 0 {
+		have = lettersOf(path)
+	}
 	for k := len(l.globs) - 1; k >= 0 && l.globs[k] > found; k-- {
-		if i := l.globs[k]; l.patterns[i].matches(path, name, isDir) {
+		if i := l.globs[k]; l.needs[k].in(have) && l.patterns[i].matches(path, name, isDir) {
 			return i
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // grammar that it reads rightly. It may protect a name next to the ones meant (x/** also
 // guards x), never fewer, but for "?" on a name that is not ASCII.
 type second struct {
-	must    string // bytes of a path that the pattern matches; a cheap look before the regexp
+	must    string  // bytes of a path that the pattern matches; a cheap look before the regexp
+	needs   letters // of must; a cheaper one
 	matcher func() *ignore.GitIgnore
 }
 
@@ -20,7 +21,8 @@ type second struct {
 // those of all patterns was a fifth of what a start costs, and most are never asked.
 func newSecond(p pattern) second {
 	compile := func() *ignore.GitIgnore { return ignore.CompileIgnoreLines(rewrite(p)) }
-	return second{must: longest(p.glob.tokens), matcher: sync.OnceValue(compile)}
+	must := longest(p.glob.tokens)
+	return second{must: must, needs: lettersOf(must), matcher: sync.OnceValue(compile)}
 }
 
 // covers asks for path and each ancestor, as a file and as a directory.

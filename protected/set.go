@@ -205,8 +205,9 @@ func (m *matchers) find(path string, isDir bool) int {
 			return m.source[i]
 		}
 	}
+	have := lettersOf(path)
 	for i := range m.seconds {
-		if m.seconds[i].covers(path) {
+		if m.seconds[i].needs.in(have) && m.seconds[i].covers(path) {
 			return m.source[i]
 		}
 	}

@@ -25,7 +25,7 @@ func ready(ctx context.Context, s *rooted.Store, step *op.Step, newSlot func() s
 	if step.Do != op.Swap && step.Do != op.Place {
 		return nil
 	}
-	kept, err := s.State(ctx, step.Slot)
+	kept, err := s.Kept(ctx, step.Slot)
 	if unread(err) {
 		return err
 	}

@@ -132,7 +132,7 @@ func (c *course) trees() error {
 		}
 		return nil
 	}
-	if err := errors.Join(many("small", 10_000, 12_000), many("tree", c.files, 2000), os.Mkdir(filepath.Join(c.work, "loose"), 0o755)); err != nil {
+	if err := errors.Join(many("small", 10_000, 12_000), many("single", 1, 12_000), many("tree", c.files, 2000), os.Mkdir(filepath.Join(c.work, "loose"), 0o755)); err != nil {
 		return err
 	}
 	big, err := os.Create(filepath.Join(c.root, "big"))

@@ -43,7 +43,7 @@ func (c *course) grow() error {
 				return err
 			}
 			began := time.Now()
-			if err := c.preflight([]string{"sized"}); err != nil {
+			if err := c.preflight([]string{"sized"}, 0); err != nil {
 				return err
 			}
 			s = append(s, float64(time.Since(began).Nanoseconds())/1e6)

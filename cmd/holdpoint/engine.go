@@ -291,8 +291,8 @@ func (a adapter) Preflight(ctx context.Context, by op.Caller, req op.Request, w 
 	p := a.engine.Preflight(ctx, by, req, w)
 	return p, p.Error
 }
-func (a adapter) Facts(ctx context.Context, by op.Caller, root string, paths []string) (any, *op.Error) {
-	p := a.engine.Facts(ctx, by, root, paths)
+func (a adapter) Facts(ctx context.Context, by op.Caller, root string, paths []string, page op.Page) (any, *op.Error) {
+	p := a.engine.Facts(ctx, by, root, paths, page)
 	return p, p.Error
 }
 func (a adapter) EachApproval(ctx context.Context, by op.Caller, state string, each func(card any) error) error {

@@ -1,10 +1,13 @@
 package flow
 
 import (
+	"cmp"
 	"context"
+	"strconv"
 
 	"holdpoint/decision"
 	"holdpoint/op"
+	"holdpoint/preflight"
 )
 
 // Preview is what a call would do.
@@ -24,6 +27,9 @@ type PreflightReply struct {
 	Decision *op.Decision `json:"decision,omitempty"`
 	Reasons  []string     `json:"reasons,omitempty"` // the sentences
 	Facts    *op.Facts    `json:"facts,omitempty"`
+	Digest   op.Digest    `json:"digest,omitempty"` // of the facts of all paths, where a page of them is answered
+	Total    int          `json:"total,omitempty"`  // how many they are
+	Next     string       `json:"next,omitempty"`   // asks for the page behind this one
 	Preview  *Preview     `json:"preview,omitempty"`
 	Warnings []op.Warning `json:"warnings,omitempty"`
 	Error    *op.Error    `json:"error,omitempty"`
@@ -101,8 +107,9 @@ func (p PreflightReply) judged(d op.Decision) PreflightReply {
 const MaxPaths = 10_000
 
 // Facts looks at paths alone. A path that cannot be looked at has no target; its error
-// stands in the warnings under its number.
-func (e *Engine) Facts(ctx context.Context, by op.Caller, root string, paths []string) PreflightReply {
+// stands in the warnings under its number. All paths are looked at whatever part of the
+// facts is asked for; a part comes with the digest of all instead of their pins.
+func (e *Engine) Facts(ctx context.Context, by op.Caller, root string, paths []string, page op.Page) PreflightReply {
 	out := PreflightReply{Version: e.cfg.Version}
 	w, err := e.workspace(by, root)
 	if err != nil {
@@ -114,7 +121,7 @@ func (e *Engine) Facts(ctx context.Context, by op.Caller, root string, paths []s
 		out.Error = op.Fail(op.TooLarge, "more than 10,000 paths in one call").In("paths")
 		return out
 	}
-	facts := op.Facts{WorkspaceBound: w.Root.Check() == nil, Available: true, Planned: true}
+	facts := op.Facts{WorkspaceBound: w.Root.Check() == nil, Available: true, Planned: true, Targets: make([]op.Target, 0, len(paths))}
 	for i, seen := range w.seeAll(ctx, paths) {
 		if seen.err != nil {
 			facts.Available = false
@@ -125,6 +132,19 @@ func (e *Engine) Facts(ctx context.Context, by op.Caller, root string, paths []s
 		facts.Targets = append(facts.Targets, seen.target)
 	}
 	out.Facts = &facts
-	out.Pins = e.sealer.Seal(w.Key, facts.Pins())
+	if page.Size == 0 {
+		out.Pins = e.sealer.Seal(w.Key, facts.Pins())
+		return out
+	}
+	from, err := strconv.Atoi(cmp.Or(page.After, "0"))
+	if err != nil || from < 0 || from > len(facts.Targets) {
+		out.Facts, out.Error = nil, op.Fail(op.BadRequest, "page is not a cursor of this answer").In("page").Do("give next of the page before, unchanged")
+		return out
+	}
+	out.Digest, out.Total = preflight.Sum(facts.Pins()), len(facts.Targets)
+	to := min(from+page.Size, len(facts.Targets))
+	if facts.Targets = facts.Targets[from:to]; to < out.Total {
+		out.Next = strconv.Itoa(to)
+	}
 	return out
 }

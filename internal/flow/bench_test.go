@@ -89,7 +89,7 @@ func BenchmarkFacts10k(b *testing.B) {
 					time.Sleep(100 * time.Millisecond)
 					b.StartTimer()
 				}
-				if p := e.Facts(b.Context(), by, "", paths); p.Error != nil || !p.Facts.Available {
+				if p := e.Facts(b.Context(), by, "", paths, op.Page{}); p.Error != nil || !p.Facts.Available {
 					b.Fatal(p.Error)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"holdpoint/fileops"
+	"holdpoint/internal/rooted"
 	"holdpoint/op"
 	"holdpoint/preflight"
 	"holdpoint/protected"
@@ -29,8 +30,10 @@ func (w *Workspace) seeAll(ctx context.Context, paths []string) []seenPath {
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(paths)) {
 		wg.Go(func() {
+			sweep := w.Root.Sweep()
+			defer sweep.Close()
 			for i := int(next.Add(1)) - 1; i < len(paths); i = int(next.Add(1)) - 1 {
-				out[i] = w.seeOne(ctx, m, paths[i])
+				out[i] = w.seeOne(ctx, sweep, m, paths[i])
 			}
 		})
 	}
@@ -38,8 +41,8 @@ func (w *Workspace) seeAll(ctx context.Context, paths []string) []seenPath {
 	return out
 }
 
-func (w *Workspace) seeOne(ctx context.Context, m preflight.Glancer, path string) (seen seenPath) {
-	seen.target, seen.available, seen.err = preflight.Glance(ctx, w.Root, m, op.Subject{Arg: "paths", Asked: path, Role: op.RoleTarget, Follow: true})
+func (w *Workspace) seeOne(ctx context.Context, sweep *rooted.Sweep, m preflight.Glancer, path string) (seen seenPath) {
+	seen.target, seen.available, seen.err = preflight.Glance(ctx, w.Root, sweep, m, op.Subject{Arg: "paths", Asked: path, Role: op.RoleTarget, Follow: true})
 	return seen
 }
 

@@ -29,6 +29,52 @@ func (w *Workspace) Protected(p op.Path, dir bool) (by, from string) {
 	return m.By, m.From
 }
 
+// belowKey is what the names below a directory are known by: its path and its manifest, which
+// says the path and the kind of each.
+type belowKey struct {
+	dir      op.Path
+	manifest op.Digest
+}
+
+// belowMark is the first protected name below a directory; by is empty where none is.
+type belowMark struct {
+	at       op.Path
+	by, from string
+}
+
+// maxBelow bounds the directories whose names were judged; past it all are forgotten.
+const maxBelow = 256
+
+// ProtectedBelow judges all names below a directory, once for each manifest: a call that was
+// held is looked at again before it runs, and mostly nothing has changed.
+func (w *Workspace) ProtectedBelow(dir op.Path, manifest op.Digest, list []op.Beneath) (at op.Path, by, from string) {
+	w.mu.Lock()
+	set := w.set
+	m, known := w.below[belowKey{dir, manifest}]
+	w.mu.Unlock()
+	if !known {
+		m = firstProtected(set, list)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.set == set { // else the lists changed meanwhile
+			if w.below == nil || len(w.below) >= maxBelow {
+				w.below = map[belowKey]belowMark{}
+			}
+			w.below[belowKey{dir, manifest}] = m
+		}
+	}
+	return m.at, m.by, m.from
+}
+
+func firstProtected(set *protected.Set, list []op.Beneath) belowMark {
+	for _, one := range list {
+		if m := set.Mark(one.Path, one.Kind == op.Directory); m.Protected {
+			return belowMark{one.Path, m.By, m.From}
+		}
+	}
+	return belowMark{}
+}
+
 // heldNames are the protected names that can be held before they are there.
 func (w *Workspace) heldNames() []string {
 	w.mu.Lock()
@@ -175,6 +221,6 @@ func (w *Workspace) reload(_ context.Context, from rooted.Info, lines []string) 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.set, w.setFrom, w.Warnings = set, from, warnings
+	w.set, w.setFrom, w.Warnings, w.below = set, from, warnings, nil
 	return nil
 }

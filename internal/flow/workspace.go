@@ -27,7 +27,8 @@ type Workspace struct {
 
 	mu           sync.Mutex // guards what follows
 	set          *protected.Set
-	setFrom      rooted.Info // of the workspace's own pattern file, when set was made
+	setFrom      rooted.Info            // of the workspace's own pattern file, when set was made
+	below        map[belowKey]belowMark // what set says of directories that were looked through
 	Warnings     []op.Warning
 	ignoring     *protected.Ignorer // compiled from the excludes and ignoringFrom
 	ignoringFrom []ignoreText

@@ -22,6 +22,7 @@ type worktree struct {
 	specs pathspecs
 	attrs *attributes
 	bits  bool // whether the file system's x bit means anything
+	ahead *ahead
 
 	untracked string // "normal", "all" or "no"
 	changes   []change
@@ -47,6 +48,8 @@ func (r *repo) scan(ctx context.Context, x *index, specs pathspecs, untracked st
 	if err != nil {
 		return nil, err
 	}
+	w.ahead = lookAhead(ctx, b, x.entries, w.enters)
+	defer w.ahead.end()
 	return w, w.dir(ctx, b, "", x.entries, rules, false)
 }
 
@@ -83,7 +86,9 @@ func (r *repo) prefix() string {
 
 // dir compares one directory. Once ignored, only what the index knows is looked for.
 func (w *worktree) dir(ctx context.Context, b *rooted.Below, dir string, list []entry, rules Rules, ignored bool) error {
-	d, err := b.Dir(dir)
+	l := w.ahead.take(ctx, dir)
+	defer l.close()
+	d, err := l.dir, l.open
 	if errors.Is(err, op.NotFound) || errors.Is(err, op.NotADirectory) || errors.Is(err, op.SymlinkRefused) {
 		w.gone(list)
 		return nil
@@ -95,24 +100,29 @@ func (w *worktree) dir(ctx context.Context, b *rooted.Below, dir string, list []
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	names, err := d.Names(ctx)
-	if err != nil {
-		return err
+	if l.err != nil {
+		return l.err
 	}
 	if w.untracked != "no" && !ignored {
-		rules = rules.Within(w.r.inRoot(dir), ignoreLines(d))
+		rules = rules.Within(w.r.inRoot(dir), l.ignoreLines())
 	}
 	known := map[string]group{}
 	for _, g := range groups(dir, list) {
 		known[g.name+slash(g.dir)] = g
 	}
-	for _, f := range names {
+	for i, f := range l.names {
 		if f.Name == ".git" {
 			continue
 		}
+		if g, ok := known[f.Name]; ok && f.Kind == op.File { // as most are
+			delete(known, f.Name)
+			if err := w.file(ctx, d, f, l.infos[i], g.list[0].path, g.list); err != nil {
+				return err
+			}
+			continue
+		}
 		at := below(dir, f.Name)
-		if g, ok := known[f.Name+"/"]; ok && f.Kind == op.Directory {
+		if g, ok := known[f.Name+slash(f.Kind == op.Directory)]; ok && g.dir && f.Kind == op.Directory {
 			delete(known, f.Name+"/")
 			if !w.enters(at) {
 				continue
@@ -125,7 +135,7 @@ func (w *worktree) dir(ctx context.Context, b *rooted.Below, dir string, list []
 		}
 		if g, ok := known[f.Name]; ok && (f.Kind != op.Directory || g.list[0].mode == filemode.Submodule) {
 			delete(known, f.Name)
-			if err := w.file(ctx, d, f, at, g.list); err != nil {
+			if err := w.file(ctx, d, f, l.infos[i], at, g.list); err != nil {
 				return err
 			}
 			continue
@@ -151,6 +161,16 @@ func slash(dir bool) string {
 	return ""
 }
 
+// ignoreLines are those of the directory's own ignore file.
+func (l *listing) ignoreLines() []string {
+	for _, f := range l.names {
+		if f.Name == ".gitignore" {
+			return ignoreLines(l.dir)
+		}
+	}
+	return nil
+}
+
 func ignoreLines(d *rooted.Dir) []string {
 	b := d.Small(".gitignore", maxAttributes)
 	if b == nil {
@@ -167,7 +187,9 @@ func (r *repo) inRoot(p string) string {
 	return ""
 }
 
-func (w *worktree) wants(p string) bool  { return w.specs.match(w.r.full(p)) }
+func (w *worktree) wants(p string) bool {
+	return len(w.specs) == 0 || w.specs.match(w.r.full(p))
+}
 func (w *worktree) enters(d string) bool { return w.specs.within(w.r.full(d)) }
 
 // gone notes what the index knows and the work tree does not hold.
@@ -196,8 +218,8 @@ func (w *worktree) conflict(list []entry, p string) {
 	w.unmerged[p] = conflicts[bits]
 }
 
-// file compares one tracked file.
-func (w *worktree) file(ctx context.Context, d *rooted.Dir, f rooted.Found, at string, list []entry) error {
+// file compares one tracked file. is tells what was seen of it, if anything was.
+func (w *worktree) file(ctx context.Context, d *rooted.Dir, f rooted.Found, is rooted.Info, at string, list []entry) (err error) {
 	if !w.wants(at) {
 		return nil
 	}
@@ -212,7 +234,9 @@ func (w *worktree) file(ctx context.Context, d *rooted.Dir, f rooted.Found, at s
 	if e.mode == filemode.Submodule {
 		return w.submodule(ctx, f, e)
 	}
-	is, err := d.Info(f.Name)
+	if is.Kind == "" {
+		is, err = d.Info(f.Name)
+	}
 	if errors.Is(err, op.NotFound) {
 		w.gone(list)
 		return nil

@@ -338,7 +338,7 @@ func (h *Held) reread(ctx context.Context, a *act) error {
 	if err != nil || !now.same(a.oursInfo) {
 		return nil
 	}
-	n := &Node{Path: a.step.Path, Info: now, in: h.r.in, parent: none, self: a.ours}
+	n := &Node{Path: a.step.Path, Info: now, in: h.r.in, known: &h.r.known, parent: none, self: a.ours}
 	is, _, err := n.state(ctx, a.seen)
 	if errors.Is(err, op.Stale) {
 		return nil // it is being written at this moment

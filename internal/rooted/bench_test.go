@@ -133,3 +133,69 @@ func BenchmarkHarvest(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkManifest digests a folder of 10,000 files: in a root that was just opened, and
+// again when nobody touched it since.
+func BenchmarkManifest(b *testing.B) {
+	_, _, ws := benchRoot(b, Options{})
+	for i := range 10_000 {
+		dir := filepath.Join(ws, "many", fmt.Sprintf("d%03d", i/100))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%06d", i)), []byte(strings.Repeat("line of text\n", 20+i%900)), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	settle()
+	open := func() (*Root, *Node) {
+		r, err := Open(ws, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		n, err := r.Look(ctx(), "many", false)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r, n
+	}
+	sum := func(n *Node) {
+		if m, err := n.Manifest(ctx()); err != nil || m.Entries != 10_100 {
+			b.Fatal(m, err)
+		}
+	}
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			r, n := open()
+			sum(n)
+			n.Close()
+			_ = r.Close()
+		}
+	})
+	b.Run("unchanged", func(b *testing.B) {
+		_, n := open()
+		sum(n)
+		for b.Loop() {
+			sum(n)
+		}
+	})
+}
+
+// BenchmarkHashLarge digests a file of 256 MiB by all cores.
+func BenchmarkHashLarge(b *testing.B) {
+	r, _, ws := benchRoot(b, Options{})
+	const size = 256 << 20
+	if err := os.WriteFile(ws+"/big", []byte(strings.Repeat("0123456789abcdef", size/16)), 0o644); err != nil {
+		b.Fatal(err)
+	}
+	n, err := r.Look(ctx(), "big", false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(size)
+	for b.Loop() {
+		if _, _, err := n.Hash(ctx()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -32,27 +32,34 @@ func newManifestHash() manifestHash {
 	return m
 }
 
-func (m manifestHash) number(n uint64) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], n)
-	_, _ = m.h.Write(b[:])
-}
+func (m manifestHash) text(s string) { _, _ = m.h.Write(appendText(nil, s)) }
 
-func (m manifestHash) text(s string) {
-	m.number(uint64(len(s)))
-	_, _ = m.h.WriteString(s)
-}
+func appendNumber(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }
 
-// entry adds one thing found below the directory. The size of a directory says something
-// about the file system only, so it stays out.
+func appendText(b []byte, s string) []byte { return append(appendNumber(b, uint64(len(s))), s...) }
+
+// entry adds one thing found below the directory.
 func (m manifestHash) entry(below string, i Info, content op.Digest) {
+	m.entryIn("", below, i, content)
+}
+
+// entryIn adds one name of a directory below, "" for the one digested. The size of a
+// directory says something about the file system only, so it stays out. All of it goes in
+// at once: a call of the hasher costs more than it digests.
+func (m manifestHash) entryIn(dir, name string, i Info, content op.Digest) {
+	var room [512]byte
+	b := room[:0]
+	if dir == "" {
+		b = appendText(b, name)
+	} else {
+		b = appendNumber(b, uint64(len(dir)+1+len(name)))
+		b = append(append(append(b, dir...), '/'), name...)
+	}
 	size := i.Size
 	if i.Kind == op.Directory {
 		size = 0
 	}
-	m.text(below)
-	m.text(string(i.Kind))
-	m.number(uint64(i.Mode))
-	m.number(uint64(size))
-	m.text(string(content))
+	b = appendText(b, string(i.Kind))
+	b = appendNumber(appendNumber(b, uint64(i.Mode)), uint64(size))
+	_, _ = m.h.Write(appendText(b, string(content)))
 }

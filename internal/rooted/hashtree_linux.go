@@ -20,7 +20,8 @@ const parallelFrom = 32 << 20
 
 const (
 	leafBytes  = guts.MaxSIMD * guts.ChunkSize // what one call compresses
-	blockBytes = 1 << 20                       // what a worker reads at a time: a power of two of chunks
+	blockBytes = 1 << 20                       // what a worker takes at a time: a power of two of chunks
+	pieceBytes = 128 << 10                     // what it reads at a time, so that it hashes from the nearest cache: likewise
 )
 
 // hashTree digests size bytes of a file with one worker a core. BLAKE3 is a tree over
@@ -37,16 +38,15 @@ func hashTree(ctx context.Context, fd int, size int64, l *watchedLease) (digest 
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), blocks) {
 		wg.Go(func() {
-			buf := make([]byte, blockBytes)
+			buf := make([]byte, pieceBytes)
 			for {
 				i := next.Add(1) - 1
 				if i >= int64(blocks) || short.Load() {
 					return
 				}
 				err := ctx.Err()
-				b := buf[:min(blockBytes, size-i*blockBytes)]
 				if err == nil {
-					err = fillAt(fd, b, i*blockBytes)
+					values[i], err = blockValue(fd, buf, i*blockBytes, min(blockBytes, size-i*blockBytes))
 				}
 				if err != nil {
 					mu.Lock()
@@ -60,7 +60,6 @@ func hashTree(ctx context.Context, fd int, size int64, l *watchedLease) (digest 
 				if l != nil {
 					l.stands()
 				}
-				values[i] = guts.ChainingValue(subtree(b, uint64(i)*(blockBytes/guts.ChunkSize)))
 			}
 		})
 	}
@@ -83,6 +82,21 @@ func hashTree(ctx context.Context, fd int, size int64, l *watchedLease) (digest 
 		binary.LittleEndian.PutUint32(sum[4*i:], w)
 	}
 	return op.Digest(digestPrefix + hex.EncodeToString(sum[:])), true, nil
+}
+
+// blockValue gives the value of the subtree over n bytes from off on, a piece at a time.
+func blockValue(fd int, buf []byte, off, n int64) ([8]uint32, error) {
+	var values [blockBytes / pieceBytes][8]uint32
+	pieces := 0
+	for at := int64(0); at < n; at += pieceBytes {
+		b := buf[:min(pieceBytes, n-at)]
+		if err := fillAt(fd, b, off+at); err != nil {
+			return values[0], err
+		}
+		values[pieces] = guts.ChainingValue(subtree(b, uint64(off+at)/guts.ChunkSize))
+		pieces++
+	}
+	return valueOf(values[:pieces]), nil
 }
 
 const errShort = op.Code("short") // never leaves this file

@@ -75,27 +75,23 @@ func (k *knowledge) set(s imprint, v Known) {
 
 // soundTimes reports whether fd lies on a filesystem whose change times were seen to move
 // at each change. Those over a network or in a program's hands, and overlays, are not among
-// them.
+// them, and neither is tmpfs: a page that a program has mapped for writing and read first is
+// changed there without the kernel being told, and no time moves.
 func soundTimes(fd int) bool {
 	var st unix.Statfs_t
 	if retry(func() error { return unix.Fstatfs(fd, &st) }) != nil {
 		return false
 	}
 	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC:
 		return true
 	}
 	return false
 }
 
-func imprintOf(fd int) (s imprint, err error) {
-	var st unix.Statx_t
-	const mask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
-	if err = retry(func() error { return unix.Statx(fd, "", unix.AT_EMPTY_PATH, mask, &st) }); err != nil {
-		return s, err
-	}
-	nano := func(t unix.StatxTimestamp) int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
-	return imprint{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, st.Mnt_id, int64(st.Size), nano(st.Mtime), nano(st.Ctime), nano(st.Btime)}, nil
+func imprintOf(fd int) (imprint, error) {
+	_, s, err := inspect(fd, "")
+	return s, err
 }
 
 // racy is how long after its last change a file is not yet remembered: more than two ticks
@@ -183,12 +179,15 @@ func (n *Node) learn(ctx context.Context, small int64, study func(head []byte, w
 	return k, err
 }
 
-// studied reads a file once. l, which may be nil, is looked after between the pieces.
+// studied reads a file once. l, which may be nil, is looked after between the pieces. What
+// study is shown is its own only until it returns.
 func studied(ctx context.Context, fd int, size, small int64, study func(head []byte, whole bool) any, l *watchedLease) (k Known, err error) {
 	var head []byte
 	whole := size <= small
 	if whole {
-		if head, err = readAt(fd, 0, int(size)); err == nil {
+		kept := readers.Get().(*reader)
+		defer readers.Put(kept)
+		if head, err = readInto(kept.buffer[:], fd, 0, int(size)); err == nil {
 			k.Digest, k.Size = HashBytes(head), int64(len(head))
 		}
 	} else if k.Digest, k.Size, err = hashing(ctx, fd, size, l); err == nil && study != nil {
@@ -198,4 +197,27 @@ func studied(ctx context.Context, fd int, size, small int64, study func(head []b
 		k.Note = study(head, whole)
 	}
 	return k, err
+}
+
+// fromFD reads what fd reads once, and remembers it where that is sound: before and s are
+// what its inode said. It tells what the inode says afterwards, and whether somebody had the
+// file open for writing.
+func (k *knowledge) fromFD(ctx context.Context, fd int, before Info, s imprint, small int64, study func(head []byte, whole bool) any) (got Known, busy bool, after Info, now imprint, err error) {
+	var l *watchedLease
+	if k != nil && k.sound && time.Since(before.Ctime) >= racy { // also of a clock that was set back
+		err := lease(fd)
+		if busy = err == unix.EAGAIN; err == nil {
+			l = &watchedLease{fd: fd}
+		}
+	}
+	if got, err = studied(ctx, fd, before.Size, small, study, l); err == nil {
+		after, now, err = inspect(fd, "")
+	}
+	if l != nil && l.stands() {
+		if err == nil && now == s && after.Kind == op.File {
+			k.set(s, got)
+		}
+		unlease(fd)
+	}
+	return got, busy, after, now, err
 }

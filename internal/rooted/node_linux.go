@@ -99,7 +99,11 @@ func (n *Node) stably(read func(fd int, now Info) error) error {
 		}
 		before = after
 	}
-	e := stale(n.Path, "the file is being written while it is read").Do("try again when it is quiet")
+	return beingWritten(n.Path)
+}
+
+func beingWritten(p op.Path) error {
+	e := stale(p, "the file is being written while it is read").Do("try again when it is quiet")
 	e.Retry = "same"
 	return e
 }
@@ -169,8 +173,14 @@ func (n *Node) Open() (*os.File, error) {
 }
 
 // readAt reads up to size bytes; fewer when the file ends before.
-func readAt(fd int, off int64, size int) ([]byte, error) {
-	b, have := make([]byte, size), 0
+func readAt(fd int, off int64, size int) ([]byte, error) { return readInto(nil, fd, off, size) }
+
+// readInto is readAt into room, where that is enough.
+func readInto(room []byte, fd int, off int64, size int) ([]byte, error) {
+	if size > len(room) {
+		room = make([]byte, size)
+	}
+	b, have := room[:size], 0
 	for have < size {
 		n, err := pread(fd, b[have:], off+int64(have))
 		if err != nil {

@@ -152,7 +152,7 @@ func (h *Held) standing(ctx context.Context, a *act, lend bool) (err error) {
 
 // node is what stands at the step's path, on the act's own handle.
 func (h *Held) node(a *act) *Node {
-	return &Node{Asked: a.step.Path, Path: a.step.Path, Info: a.info, in: h.r.in, hides: h.r.hides, parent: none, self: a.was, name: a.from.name}
+	return &Node{Asked: a.step.Path, Path: a.step.Path, Info: a.info, in: h.r.in, hides: h.r.hides, known: &h.r.known, parent: none, self: a.was, name: a.from.name}
 }
 
 // openFile leases before it hashes, so that what is compared is what the lease guards.
@@ -232,7 +232,7 @@ func (h *Held) staged(ctx context.Context, a *act) (err error) {
 	if untouched || a.step.After.Hash == "" {
 		return nil
 	}
-	n := &Node{Path: a.step.Path, Info: a.oursInfo, in: h.s.in, parent: none, self: a.ours}
+	n := &Node{Path: a.step.Path, Info: a.oursInfo, in: h.s.in, known: h.s.known, parent: none, self: a.ours}
 	now, seen, err := n.state(ctx, nil)
 	if err != nil {
 		return err

@@ -65,10 +65,22 @@ func (n *Node) Open() (*os.File, error)                    { return nil, unsuppo
 func (n *Node) Child(string) (*Node, error)                { return nil, unsupported() }
 func (n *Node) Entries(context.Context) ([]Entry, error)   { return nil, unsupported() }
 func (n *Node) Manifest(context.Context) (Manifest, error) { return Manifest{}, unsupported() }
-func (n *Node) State(context.Context) (op.State, error)    { return op.State{}, unsupported() }
-func (n *Node) Tree(context.Context, Visit) error          { return unsupported() }
+func (n *Node) Survey(context.Context, func(op.Path, Info)) (Manifest, error) {
+	return Manifest{}, unsupported()
+}
+func (n *Node) State(context.Context) (op.State, error) { return op.State{}, unsupported() }
+func (n *Node) Tree(context.Context, Visit) error       { return unsupported() }
 func (n *Node) TreePast(context.Context, Visit, func(op.Path) error) error {
 	return unsupported()
+}
+
+// Sweep tells nothing here.
+type Sweep struct{}
+
+func (r *Root) Sweep() *Sweep { return &Sweep{} }
+func (s *Sweep) Close()       {}
+func (s *Sweep) File(context.Context, op.Path, int64, func([]byte, bool) any) (Info, Known, bool) {
+	return Info{}, Known{}, false
 }
 
 // Store is never made here: OpenStore refuses.
@@ -89,6 +101,7 @@ func (s *Store) Features() Features                               { return Featu
 func (s *Store) Close() error                                     { return unsupported() }
 func (s *Store) Node(string) (*Node, error)                       { return nil, unsupported() }
 func (s *Store) State(context.Context, string) (op.State, error)  { return op.State{}, unsupported() }
+func (s *Store) Kept(context.Context, string) (op.State, error)   { return op.State{}, unsupported() }
 func (s *Store) Inode(string) (uint64, error)                     { return 0, unsupported() }
 func (s *Store) Open(string) (*os.File, error)                    { return nil, unsupported() }
 func (s *Store) Drop(string) error                                { return unsupported() }

@@ -71,6 +71,5 @@ func Imagine(p op.Path, content []byte, mode uint32) (*Node, error) {
 // ManifestWithout is the manifest of a directory from which some of what is below it will
 // have been taken; without is asked for each path below n.
 func (n *Node) ManifestWithout(ctx context.Context, without func(below string) bool) (Manifest, error) {
-	m, _, err := n.manifestOf(ctx, nil, without)
-	return m, err
+	return n.manifestOf(ctx, without)
 }

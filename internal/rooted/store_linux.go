@@ -21,7 +21,8 @@ type Store struct {
 	self     Info
 	top      Info // of the root: a new file below new directories is its owner's
 	features Features
-	copies   *copies // of a store of copies; else nil
+	copies   *copies    // of a store of copies; else nil
+	known    *knowledge // of the root, on whose mount it lies; nil of a store of copies
 
 	relaxed bool          // see Relax
 	flushes chan struct{} // holds one token for each flush under way
@@ -48,7 +49,7 @@ func OpenStore(dir string, root *Root) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(fd, root.in)
-	s.top = root.self
+	s.top, s.known = root.self, &root.known
 	if err = s.check(root); err == nil {
 		s.features, err = s.probe()
 	}
@@ -162,7 +163,19 @@ func (s *Store) Node(slot string) (*Node, error) {
 	return (&Node{Path: ".", in: s.in, self: s.fd}).child(slot)
 }
 
-// State of what a slot holds; not_found if it is empty.
+// Kept is State for the way back: of a directory it takes from memory what is known of the
+// files in it, where that is sound, as the look at it did before it was put away.
+func (s *Store) Kept(ctx context.Context, slot string) (op.State, error) {
+	n, err := s.Node(slot)
+	if err != nil {
+		return op.State{}, err
+	}
+	defer n.Close()
+	n.known = s.known
+	return n.State(ctx)
+}
+
+// State of what a slot holds, all of it read again; not_found if it is empty.
 func (s *Store) State(ctx context.Context, slot string) (op.State, error) {
 	n, err := s.Node(slot)
 	if err != nil {

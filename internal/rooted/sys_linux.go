@@ -80,28 +80,40 @@ func dup(fd int) (int, error) {
 // lookAt tells what stands at a name in a held directory, not following a link; with an
 // empty name what the handle itself is.
 func lookAt(dir int, name string) (i Info, mount uint64, err error) {
+	i, s, err := inspect(dir, name)
+	return i, s.mount, err
+}
+
+// inspect is lookAt, and tells the imprint of the bytes as well. The mount is 0 where the
+// kernel tells it of handles only.
+func inspect(dir int, name string) (i Info, s imprint, err error) {
 	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	if name == "" {
 		flags |= unix.AT_EMPTY_PATH
 	}
 	var st unix.Statx_t
-	mask := unix.STATX_BASIC_STATS | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
+	const mask = unix.STATX_BASIC_STATS | unix.STATX_BTIME | unix.STATX_MNT_ID | unix.STATX_MNT_ID_UNIQUE
 	if err = retry(func() error { return unix.Statx(dir, name, flags, mask, &st) }); err != nil {
-		return i, 0, err
+		return i, s, err
 	}
 	i = Info{
 		Kind: kindOf(st.Mode), Size: int64(st.Size), Mode: uint32(st.Mode) & 0o7777, UID: st.Uid, GID: st.Gid, Links: uint64(st.Nlink),
 		Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino, Mtime: stamp(st.Mtime), Ctime: stamp(st.Ctime),
 		Frozen: st.Attributes&(unix.STATX_ATTR_IMMUTABLE|unix.STATX_ATTR_APPEND) != 0,
 	}
-	if st.Mask&(unix.STATX_MNT_ID|unix.STATX_MNT_ID_UNIQUE) == 0 && name == "" {
-		st.Mnt_id, err = mountFromProc(dir)
+	s = imprint{i.Dev, i.Ino, st.Mnt_id, i.Size, nano(st.Mtime), nano(st.Ctime), nano(st.Btime)}
+	if st.Mask&(unix.STATX_MNT_ID|unix.STATX_MNT_ID_UNIQUE) == 0 {
+		if s.mount = 0; name == "" {
+			s.mount, err = mountFromProc(dir)
+		}
 	}
 	if err == nil && i.Kind == op.Symlink {
 		i.Target, err = linkText(dir, name)
 	}
-	return i, st.Mnt_id, err
+	return i, s, err
 }
+
+func nano(t unix.StatxTimestamp) int64 { return t.Sec*int64(time.Second) + int64(t.Nsec) }
 
 func stamp(t unix.StatxTimestamp) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }
 
