@@ -103,14 +103,7 @@ type fault struct {
 // all counts what the request calls, and lets it fail.
 func (f *faults) all() {
 	f.t.Helper()
-	a := f.prepare()
-	tr := startTracer(f.t, fmt.Sprintf("%d faults", f.d.cmd.Process.Pid))
-	f.d.http(a.method, a.path, a.token, a.body)
-	syscall.Kill(f.d.cmd.Process.Pid, syscall.SIGKILL)
-	made := tr.wait(f.t).Calls
-	f.d.cmd.Wait()
-	f.start()
-	f.check(a, "behind the answer")
+	made := f.made()
 	var todo []fault
 	for _, kind := range faultKinds {
 		for n := 1; n <= made[kind]; n++ {
