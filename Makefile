@@ -140,7 +140,7 @@ security: build ## the hostile cases by kind, the races tried and their escapes,
 	@$(MAKE) --no-print-directory torture 2>bin/torture.log || echo 'the table beside other servers: not run, see bin/torture.log (it needs npm)'
 
 # The hostile cases that need neither root nor a second user, by the tests that hold them.
-USER_CASES := TestStrictJSON|TestLoopback|TestNoToken|TestBodies|TestMCPGuards|TestPlaces|TestOutside|TestRootThroughLink|TestSpecialFiles|TestLinks|TestNames|TestProtected|TestPatterns|TestGitReads|TestReadsOfOddThings|TestMagicLinks|TestOneHandle|TestSecurityGit|TestSecurityUndo|TestSecurityStored|TestSecurityWatch|TestRoles|TestTokenLife|TestQueue|TestDeadlines|TestTwoRoots|TestCredential|TestProcessCases|TestProcessRules|TestProcessPinned
+USER_CASES := TestStrictJSON|TestOwnInputs|TestNoise|TestEveryBridge|TestLoopback|TestNoToken|TestBodies|TestMCPGuards|TestPlaces|TestOutside|TestRootThroughLink|TestSpecialFiles|TestLinks|TestNames|TestProtected|TestPatterns|TestGitReads|TestReadsOfOddThings|TestMagicLinks|TestOneHandle|TestSecurityGit|TestSecurityUndo|TestSecurityStored|TestSecurityWatch|TestRoles|TestTokenLife|TestQueue|TestDeadlines|TestTwoRoots|TestCredential|TestProcessCases|TestProcessRules|TestProcessPinned
 
 security-user: ## the hostile cases once more with tests, daemons and all as uid 65534, on a copy of this tree (root starts it)
 	@dir=$$(mktemp -d /tmp/hpuser.XXXXXX) && trap 'rm -rf '"$$dir" EXIT && mkdir -p bin $$dir/src $$dir/tmp && \

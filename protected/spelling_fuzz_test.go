@@ -140,26 +140,37 @@ var shortName = regexp.MustCompile(`^(git|gitmod)~[1-4][. ]*$`)
 // ends of names.
 func slowName(path string) string {
 	var parts []string
-	for _, name := range strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' }) {
-		var b strings.Builder
-		for _, r := range norm.NFKC.String(name) {
-			if unicode.In(r, unicode.Cf, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
-				continue
+	for _, name := range strings.Split(climbed(path), "/") {
+		for _, name := range strings.Split(name, "\\") {
+			var b strings.Builder
+			for _, r := range norm.NFKC.String(name) {
+				if unicode.In(r, unicode.Cf, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+					continue
+				}
+				b.WriteRune(unicode.ToLower(r))
 			}
-			b.WriteRune(unicode.ToLower(r))
-		}
-		clean, _, _ := strings.Cut(b.String(), ":")
-		if short := shortName.FindStringSubmatch(clean); short != nil {
-			clean = map[string]string{"git": ".git", "gitmod": ".gitmodules"}[short[1]]
-		}
-		if name == ".." {
-			if len(parts) > 0 {
-				parts = parts[:len(parts)-1]
+			clean, _, _ := strings.Cut(b.String(), ":")
+			if short := shortName.FindStringSubmatch(clean); short != nil {
+				clean = map[string]string{"git": ".git", "gitmod": ".gitmodules"}[short[1]]
 			}
-			continue
+			if clean = strings.TrimRight(clean, ". "); clean != "" {
+				parts = append(parts, clean)
+			}
 		}
-		if clean = strings.TrimRight(clean, ". "); clean != "" {
-			parts = append(parts, clean)
+	}
+	return strings.Join(parts, "/")
+}
+
+// climbed resolves what climbs, as Linux has it: only the slash separates.
+func climbed(path string) string {
+	var parts []string
+	for _, name := range strings.Split(path, "/") {
+		switch {
+		case name == "" || name == ".":
+		case name == ".." && len(parts) > 0:
+			parts = parts[:len(parts)-1]
+		case name != "..":
+			parts = append(parts, name)
 		}
 	}
 	return strings.Join(parts, "/")

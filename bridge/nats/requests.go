@@ -67,7 +67,7 @@ func (l *Link) queue() int { return max(mostQueue, 2*int(l.conn.MaxPayload())) }
 // as much again is read beside it: none of it needs a token, and the runtime would wait until
 // all that is used has doubled.
 func (l *Link) spent(size int) {
-	if size < large || l.bodies.Add(int64(size)) < mostBytes {
+	if size < large || l.bodies.Add(int64(size)) < mostBytes/2 {
 		return
 	}
 	l.bodies.Store(0)
