@@ -304,7 +304,7 @@ func floodsNATS(t *testing.T, c *cluster, root string, pid int, served func()) {
 	}
 	grown := highest(t, pid) - before
 	t.Logf("fleet: %d MiB without a token in %d messages (%d dropped), an endless line and messages that never end: of %.1f MiB the daemon grew by %.1f MiB at most", messages*size>>20, messages, dropped.Load(), float64(before)/(1<<20), float64(grown)/(1<<20))
-	if limit := int64(24 << 20); !raceEnabled && grown > limit {
+	if limit := int64(32 << 20); !raceEnabled && grown > limit {
 		t.Errorf("the daemon grew by %d MiB, more than %d", grown>>20, limit>>20)
 	}
 }
