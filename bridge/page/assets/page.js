@@ -59,6 +59,7 @@
     const form = $('login-form');
     for (const e of form.querySelectorAll('label, input')) e.hidden = !!code;
     $('passphrase').required = !code;
+    $('login-text').hidden = !!code;
     form.querySelector('button').textContent = code ? 'Pair this device' : 'Sign in';
   }
 
