@@ -54,6 +54,12 @@ func TestTenFiles(t *testing.T) {
 	f := &faults{codes: map[string]int{}, of: map[[2]string]*faultCount{}}
 	t.Run("S100 a batch of ten files is whole or absent whichever step of journal, flush or name is the last or fails, and an edit that was acknowledged before stands and is undone", func(t *testing.T) {
 		f.kills = newKills(t, bin, tenFiles(), rand.New(rand.NewPCG(seed, 100)))
+		at := "the beginning"
+		defer func() {
+			if t.Failed() {
+				t.Logf("at %s; the daemon says: %s", at, f.d.Log)
+			}
+		}()
 		f.kills.s.kept = f.keeps()
 		first := f.before
 		edit := must(t, f.d.call("edit_file", M{"path": "acked.txt", "old_string": "old", "new_string": "new"}), "done")
@@ -71,6 +77,7 @@ func TestTenFiles(t *testing.T) {
 				turn++
 				for i, end := range ends {
 					if os.Getenv("HOLDPOINT_FAULTS") == "all" || i == turn%len(ends) {
+						at = fmt.Sprintf("%s %d %s", kind, n, end)
 						f.ends(kind, n, end)
 						tried[kind+" "+end]++
 					}
