@@ -82,6 +82,15 @@ func (p *pairing) claim(code string) (t TokenRequest, why string) {
 	return t, codeWrong
 }
 
+// end takes the open code back.
+func (p *pairing) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ends.IsZero() {
+		p.ends, p.over = time.Time{}, codeEnded
+	}
+}
+
 // postPair opens a code, in place of the one that may be open.
 func (s *Server) postPair(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	o, err := body(r)

@@ -89,6 +89,9 @@ func (s *Server) postReviewer(w http.ResponseWriter, r *http.Request, by op.Call
 		return
 	}
 	v, err := s.Engine.AddReviewer(r.Context(), by, req)
+	if err == nil {
+		s.pairing.end() // it was opened while a token alone could, perhaps by this person's name
+	}
 	result(w, v, err)
 }
 

@@ -71,6 +71,9 @@ func (s *Server) getLogin(w http.ResponseWriter, _ *http.Request) {
 	if s.SignIn != nil {
 		out["provider"] = s.SignIn.Name
 	}
+	if s.Answers != nil {
+		out["hub"] = true // its passphrase is not that of a machine, and answers nothing
+	}
 	reply(w, http.StatusOK, out)
 }
 

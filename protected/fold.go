@@ -118,7 +118,7 @@ func longName(name string) string {
 	switch stem {
 	case "git":
 		return ".git"
-	case "gitmod":
+	case "gitmod", "gi7eba": // the second where four others had the first
 		return ".gitmodules"
 	}
 	return name

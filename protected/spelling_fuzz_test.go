@@ -1,6 +1,8 @@
 package protected
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
@@ -54,7 +56,7 @@ var spelledNames = []string{".git/config", ".git/hooks/x", ".env", ".gitmodules"
 
 // FuzzSpelling takes a protected name and spells it by the commands of the input: other
 // case, other Unicode form, characters that do not show, separators and dots, what Windows
-// drops. However a file system could take it for the same, it is protected still.
+// drops, its streams and short names. However a file system could take it for the same, it is protected still.
 func FuzzSpelling(f *testing.F) {
 	set, _, err := New(Source{})
 	if err != nil {
@@ -93,53 +95,82 @@ func spell(path string, commands []byte) string {
 	for i := 0; i+1 < len(commands) && i < 24; i += 2 {
 		runes := []rune(path)
 		at := int(commands[i]) % (len(runes) + 1)
-		switch deed := commands[i+1]; deed % 8 {
+		switch deed := commands[i+1]; deed % 11 {
 		case 0:
 			if at < len(runes) {
 				runes[at] = unicode.ToUpper(runes[at])
 			}
 			path = string(runes)
 		case 1:
-			path = string(runes[:at]) + string(invisible[int(deed/8)%len(invisible)]) + string(runes[at:])
+			path = string(runes[:at]) + string(invisible[int(deed/11)%len(invisible)]) + string(runes[at:])
 		case 2:
 			path = "./" + path
 		case 3:
-			path = strings.Replace(path, "/", []string{"//", "/./", "/x/../"}[int(deed/8)%3], 1)
+			path = strings.Replace(path, "/", []string{"//", "/./", "/x/../"}[int(deed/11)%3], 1)
 		case 4:
-			path += []string{".", " ", "...", ". ."}[int(deed/8)%4]
+			path += []string{".", " ", "...", ". ."}[int(deed/11)%4]
 		case 5:
 			path = strings.Replace(path, "s", "\u017f", 1) // folds to s
 		case 6:
 			path = strings.Replace(path, "k", "\u212a", 1) // folds to k
 		case 7:
 			path = norm.NFD.String(path)
+		case 8: // a stream of the last name, or of a folder
+			stream := []string{"::$DATA", ":x", "::$INDEX_ALLOCATION"}[int(deed/11)%3]
+			if deed%2 == 0 {
+				path = strings.Replace(path, "/", stream+"/", 1)
+			} else {
+				path += stream
+			}
+		case 9: // the short name that Windows gives
+			name, number := []string{".git/", ".gitmodules"}[int(deed/11)%2], 1+int(deed)%4
+			short := []string{fmt.Sprintf("GIT~%d/", number), fmt.Sprintf("gitmod~%d", number)}[int(deed/11)%2]
+			path = strings.Replace(path, name, short, 1)
+		case 10:
+			path = strings.Replace(path, "/", "\\", 1)
 		}
 	}
 	return path
 }
+
+var shortName = regexp.MustCompile(`^(git|gitmod)~[1-4][. ]*$`)
 
 // slowName is the name that all spellings share, one rune after the other: cleaned,
 // composed, without what does not show, in lower case, without what Windows drops at the
 // ends of names.
 func slowName(path string) string {
 	var parts []string
+	for _, name := range strings.Split(climbed(path), "/") {
+		for _, name := range strings.Split(name, "\\") {
+			var b strings.Builder
+			for _, r := range norm.NFKC.String(name) {
+				if unicode.In(r, unicode.Cf, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+					continue
+				}
+				b.WriteRune(unicode.ToLower(r))
+			}
+			clean, _, _ := strings.Cut(b.String(), ":")
+			if short := shortName.FindStringSubmatch(clean); short != nil {
+				clean = map[string]string{"git": ".git", "gitmod": ".gitmodules"}[short[1]]
+			}
+			if clean = strings.TrimRight(clean, ". "); clean != "" {
+				parts = append(parts, clean)
+			}
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// climbed resolves what climbs, as Linux has it: only the slash separates.
+func climbed(path string) string {
+	var parts []string
 	for _, name := range strings.Split(path, "/") {
-		var b strings.Builder
-		for _, r := range norm.NFKC.String(name) {
-			if unicode.In(r, unicode.Cf, unicode.Mn, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
-				continue
-			}
-			b.WriteRune(unicode.ToLower(r))
-		}
-		clean := b.String()
-		if name == ".." {
-			if len(parts) > 0 {
-				parts = parts[:len(parts)-1]
-			}
-			continue
-		}
-		if clean = strings.TrimRight(clean, ". "); clean != "" {
-			parts = append(parts, clean)
+		switch {
+		case name == "" || name == ".":
+		case name == ".." && len(parts) > 0:
+			parts = parts[:len(parts)-1]
+		case name != "..":
+			parts = append(parts, name)
 		}
 	}
 	return strings.Join(parts, "/")

@@ -101,6 +101,11 @@ func personOf(name, site string, entries []Reviewer) person {
 	return p
 }
 
+// Works tells whether any of a person's entries is a passkey that this page can ask.
+func (k *Passkeys) Works(name string, entries []Reviewer) bool {
+	return len(personOf(name, k.Site().ID, entries).keys) > 0
+}
+
 // party makes the library's view of the site. A person is verified, by a finger, a face or
 // a PIN, each time: possession of an unlocked device is not enough.
 func (k *Passkeys) party() (*webauthn.WebAuthn, Site, error) {

@@ -89,7 +89,7 @@ func run(p probe, command string) string {
 	}
 	s.put("../out/secret", "outside bytes\n")
 	p.plant(s)
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", strings.NewReplacer("{ws}", s.ws, "{base}", base).Replace("exec "+command))
 	cmd.Dir = s.ws

@@ -55,7 +55,7 @@ func Open(ctx context.Context, c Config) (*Hub, <-chan struct{}) {
 }
 
 // served are the routes of a hub. All others belong to a machine.
-var served = regexp.MustCompile(`^(GET /(healthz|readyz|page/.*|v1/approvals|v1/approvals/[^/]+|v1/events|v1/me|v1/status)?|POST /v1/login|POST /v1/approvals/[^/]+/answer)$`)
+var served = regexp.MustCompile(`^(GET /(healthz|readyz|page/.*|v1/approvals|v1/approvals/[^/]+|v1/events|v1/login|v1/me|v1/status)?|POST /v1/login|POST /v1/approvals/[^/]+/answer)$`)
 
 // Handler serves the page and its routes, by the same code as a daemon's.
 func (h *Hub) Handler(page http.Handler) http.Handler {

@@ -60,14 +60,14 @@ type lines struct {
 	calls  sync.WaitGroup
 	room   chan struct{}
 
-	opening jsonrpc.ID  // of the initialize request; set by Read before Write can see its answer
-	ready   atomic.Bool // that was answered: the client may call
-	elicits bool        // the client opens addresses; set with opening
+	ready   atomic.Bool // the initialize request was answered: the client may call
+	elicits bool        // the client opens addresses; Read's own
 
-	mu     sync.Mutex // guards flying
-	flying map[string]context.CancelFunc
+	out sync.Mutex // guards the writing: one message at a time is written
 
-	out sync.Mutex // one message at a time is written
+	mu      sync.Mutex // guards the rest
+	opening jsonrpc.ID // of the initialize request; a client may send a second one while the first is answered
+	flying  map[string]context.CancelFunc
 }
 
 // Connect makes lines a transport of its own.
@@ -104,7 +104,9 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		if r, ok := msg.(*jsonrpc.Request); ok {
 			if r.Method == "initialize" {
+				l.mu.Lock()
 				l.opening, l.elicits = r.ID, opens(r.Params)
+				l.mu.Unlock()
 			}
 			r.Extra = &sdk.RequestExtra{TokenInfo: &auth.TokenInfo{Extra: map[string]any{sessionKey: l.ses}}}
 		}
@@ -153,8 +155,10 @@ func (l *lines) Write(_ context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	if r, ok := msg.(*jsonrpc.Response); ok && r.ID == l.opening && r.Error == nil && l.opening.IsValid() {
-		l.ready.Store(true)
+	if r, ok := msg.(*jsonrpc.Response); ok && r.Error == nil {
+		l.mu.Lock()
+		l.ready.Store(l.ready.Load() || r.ID == l.opening && l.opening.IsValid())
+		l.mu.Unlock()
 	}
 	return l.write(append(b, '\n'))
 }

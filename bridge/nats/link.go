@@ -51,6 +51,7 @@ type Link struct {
 
 	buckets  sync.Map // by name: jetstream.KeyValue, once it was found
 	requests atomic.Int64
+	bodies   atomic.Int64 // bytes of large ones since their memory was last had back
 	mirror   mirror
 	claims   claims
 	audit    export

@@ -194,7 +194,7 @@ func (l *Link) listen(one *claim) {
 	for _, channel := range []string{Call, Answer} {
 		s, err := l.conn.Subscribe(Subject(one.root.Key, channel), func(m *nats.Msg) { l.take(one.root, channel, m) })
 		if err == nil {
-			err = s.SetPendingLimits(nats.DefaultSubPendingMsgsLimit, mostQueue)
+			err = s.SetPendingLimits(nats.DefaultSubPendingMsgsLimit, l.queue())
 		}
 		if err != nil {
 			one.quiet()

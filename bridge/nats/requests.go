@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,9 +55,27 @@ const (
 	most      = 64
 	mostOfOne = most / 2
 	mostSaid  = 16
-	mostBytes = 8 << 20
-	mostQueue = 16 << 20
+	mostBytes = 4 << 20
+	mostQueue = 4 << 20
 )
+
+// queue is how many bytes may wait for us in the client: at least two of the largest
+// messages, since what is larger than all the room would never come.
+func (l *Link) queue() int { return max(mostQueue, 2*int(l.conn.MaxPayload())) }
+
+// spent counts the bytes of large bodies that are done with, and has their memory back before
+// as much again is read beside it: none of it needs a token, and the runtime would wait until
+// all that is used has doubled.
+func (l *Link) spent(size int) {
+	if size < large || l.bodies.Add(int64(size)) < mostBytes/2 {
+		return
+	}
+	l.bodies.Store(0)
+	runtime.GC()
+}
+
+// large is a body that no call has but one that carries a file.
+const large = 64 << 10
 
 // room counts the requests that run, in all and of each token, and the bytes of their bodies.
 type room struct {
@@ -105,12 +124,14 @@ func (l *Link) take(root Root, channel string, m *nats.Msg) {
 	room, who := l.rooms[channel], m.Header.Get(headAuth)
 	if !room.enter(who, len(m.Data)) {
 		l.refuse(m, op.Fail(op.NotReady, "this machine serves as many requests as it can, or as one token has room for").Do("send it again a little later"))
+		l.spent(len(m.Data))
 		return
 	}
 	l.running.Add(1)
 	go func() {
 		defer l.running.Done()
 		defer room.leave(who, len(m.Data))
+		defer l.spent(len(m.Data))
 		l.serve(root, channel, m)
 	}()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -271,10 +272,14 @@ func floodsNATS(t *testing.T, c *cluster, root string, pid int, served func()) {
 	// 1 GiB in messages as large as the servers let through, none with a token.
 	const size, messages = 1<<20 - 4<<10, 1028
 	body := make([]byte, size)
-	var looked atomic.Int64
+	var looked, dropped atomic.Int64
 	each(messages, 16, func(i int) {
 		m := &natsgo.Msg{Subject: subject, Header: natsgo.Header{"Holdpoint-Version": {"1.0"}, "Holdpoint-Method": {"POST"}, "Holdpoint-Path": {"/v1/call"}}, Data: body}
-		got, err := open.RequestMsg(m, 2*time.Minute)
+		got, err := open.RequestMsg(m, 10*time.Second)
+		if errors.Is(err, natsgo.ErrTimeout) {
+			dropped.Add(1) // there was no room for it in the daemon's client
+			return
+		}
 		if err != nil {
 			t.Error(err)
 			return
@@ -285,8 +290,8 @@ func floodsNATS(t *testing.T, c *cluster, root string, pid int, served func()) {
 			looked.Add(1)
 		}
 	})
-	if looked.Load() == 0 {
-		t.Error("no message came as far as its token")
+	if looked.Load() == 0 || dropped.Load() > messages/2 {
+		t.Errorf("of %d messages %d came as far as their token, and %d got no reply", messages, looked.Load(), dropped.Load())
 	}
 	served()
 	// What the servers themselves cut off: one message of 1 GiB, a line of 64 MiB. What never
@@ -298,8 +303,8 @@ func floodsNATS(t *testing.T, c *cluster, root string, pid int, served func()) {
 		end()
 	}
 	grown := highest(t, pid) - before
-	t.Logf("fleet: %d MiB without a token in %d messages, an endless line and messages that never end: of %.1f MiB the daemon grew by %.1f MiB at most", messages*size>>20, messages, float64(before)/(1<<20), float64(grown)/(1<<20))
-	if limit := int64(64 << 20); !raceEnabled && grown > limit {
+	t.Logf("fleet: %d MiB without a token in %d messages (%d dropped), an endless line and messages that never end: of %.1f MiB the daemon grew by %.1f MiB at most", messages*size>>20, messages, dropped.Load(), float64(before)/(1<<20), float64(grown)/(1<<20))
+	if limit := int64(32 << 20); !raceEnabled && grown > limit {
 		t.Errorf("the daemon grew by %d MiB, more than %d", grown>>20, limit>>20)
 	}
 }

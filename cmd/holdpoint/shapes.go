@@ -42,6 +42,7 @@ func answerShapes() map[string]any {
 		"GET /v1/login": struct {
 			Passphrase bool   `json:"passphrase"`
 			Provider   string `json:"provider,omitempty"`
+			Hub        bool   `json:"hub,omitempty"`
 		}{},
 		"POST /v1/login/provider/claim": struct {
 			Token   string    `json:"token"`

@@ -104,14 +104,7 @@ type fault struct {
 // all counts what the request calls, and lets it fail.
 func (f *faults) all() {
 	f.t.Helper()
-	a := f.prepare()
-	tr := startTracer(f.t, fmt.Sprintf("%d faults", f.d.cmd.Process.Pid))
-	f.d.http(a.method, a.path, a.token, a.body)
-	syscall.Kill(f.d.cmd.Process.Pid, syscall.SIGKILL)
-	made := tr.wait(f.t).Calls
-	f.d.cmd.Wait()
-	f.start()
-	f.check(a, "behind the answer")
+	made := f.made()
 	var todo []fault
 	for _, kind := range faultKinds {
 		for n := 1; n <= made[kind]; n++ {
@@ -204,9 +197,15 @@ func (f *faults) one(x fault) {
 	f.row.Acknowledged += int(b2i(acked))
 	// The daemon goes on, or refuses every change by name since its journal is not known.
 	_, next := f.d.http("POST", "/v1/call", f.d.Agent, M{"op": "create_directory", "args": M{"path": "probe"}})
+	unmade := false // the fault met the undo of the probe
 	if text(next, "status") == "done" {
-		back := must(f.t, f.d.undo(next), "done")
-		a.beside = []string{text(next, "operation_id"), text(back, "operation_id")}
+		a.beside = []string{text(next, "operation_id")}
+		back := f.d.undo(next)
+		if unmade = text(back, "status") != "done"; !unmade {
+			a.beside = append(a.beside, text(back, "operation_id"))
+		} else if !fits(x.kind, x.as, code(back)) {
+			f.t.Errorf("%s %s: the undo of the next change: %v %v", f.s.short, when, back["status"], back["error"])
+		}
 	} else if code(next) == "io_error" && strings.Contains(text(next, "error", "message"), "opened anew") {
 		c.poisoned++
 	} else if text(next, "status") == "review" && slices.Contains(looking, x.kind) { // the fault met the probe: what could not be looked at waits
@@ -237,6 +236,12 @@ func (f *faults) one(x fault) {
 		}
 	}
 	f.start()
+	if unmade {
+		f.d.undo(next) // which says so where the one that failed stands
+		for _, o := range f.since(text(next, "operation_id")) {
+			a.beside = append(a.beside, text(o, "id"))
+		}
+	}
 	if text(r, "status") == "review" {
 		f.d.http("POST", "/v1/approvals/"+text(r, "approval", "id")+"/answer", f.d.reviewerToken, M{"answer": "reject"})
 		f.same(was, when+", held")

@@ -383,6 +383,15 @@ func read(t testing.TB, path string) string {
 // attributes; times and inodes are left out.
 func digest(t testing.TB, root string, without ...string) string {
 	t.Helper()
+	sum, err := sumOf(root, without...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// sumOf is digest where the test must not be ended.
+func sumOf(root string, without ...string) (string, error) {
 	h := blake3.New()
 	err := filepath.Walk(root, func(p string, info os.FileInfo, err error) error {
 		if err != nil {
@@ -410,10 +419,7 @@ func digest(t testing.TB, root string, without ...string) string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", h.Sum(nil))
+	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
 func b2i(b bool) uint64 {

@@ -75,6 +75,7 @@ func TestPageHub(t *testing.T) {
 	}
 	first, second := hold("first"), hold("second")
 	b.do("open the page", chromedp.Navigate("about:blank"), chromedp.Navigate(b.at+"/"))
+	b.waits("it asks for the hub's passphrase, and says what that is good for", `document.querySelector('label[for=passphrase]').textContent === 'Passphrase of the hub' && document.getElementById('login-text').textContent.includes('answers nothing')`)
 	b.fill("#passphrase", hubPassphrase+"\r")
 	b.visible("#live.on")
 	b.lists(2)

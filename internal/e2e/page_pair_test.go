@@ -17,7 +17,7 @@ func TestPagePairs(t *testing.T) {
 	t.Run("I112 (part) a phone-sized browser that opens the link is a reviewer after one touch, and the code leaves the address", func(t *testing.T) {
 		b.do("a phone", chromedp.EmulateViewport(390, 844))
 		b.do("the link", chromedp.Navigate(text(got, "url")))
-		b.waits("it asks to pair", `document.querySelector('#login-form button').textContent === 'Pair this device' && document.getElementById('passphrase').hidden`)
+		b.waits("it asks to pair", `document.querySelector('#login-form button').textContent === 'Pair this device' && document.getElementById('passphrase').hidden && document.getElementById('login-text').hidden`)
 		b.waits("the code has left the address", `location.hash === '' && !document.documentElement.outerHTML.includes('`+text(got, "code")+`')`)
 		if _, m := d.http("GET", "/v1/tokens", d.reviewerToken, nil); len(objects(m["tokens"])) != 2 {
 			t.Errorf("opening the link is enough: %v", m)

@@ -345,3 +345,72 @@ func twoReviewers(t *testing.T) string {
 	write(t, file, "[two_reviewers]\nfiles = 1\n")
 	return file
 }
+
+// TestPasskeyBesideKeys has a person with a key that signs by itself, who wants a passkey on
+// the machine's page as well.
+func TestPasskeyBesideKeys(t *testing.T) {
+	t.Parallel()
+	addr := ports.Addr(t)
+	_, port, _ := strings.Cut(addr, ":")
+	d := start(t, "--listen", addr)
+	session := d.reviewer()
+	pair := func() string {
+		_, got := d.http("POST", "/v1/pair", session, M{"name": "ada"})
+		return text(got, "code")
+	}
+	claim := func(code string) (int, M) { return d.http("POST", "/v1/pair/claim", "", M{"code": code}) }
+	// Somebody who holds an operator's token makes ready before ada has any key.
+	early, open := d.newToken(session, "reviewer", "ada"), pair()
+	public, private, _ := ed25519.GenerateKey(rand.Reader)
+	if status, got := d.http("POST", "/v1/reviewers", session, M{"name": "ada", "kind": "ed25519", "public": base64.StdEncoding.EncodeToString(public)}); status != 200 {
+		t.Fatalf("%d %v", status, got)
+	}
+	origin := "http://localhost:" + port
+	t.Run("I61 (part) what was made before the key was enrolled registers no passkey in its owner's name", func(t *testing.T) {
+		if status, got := d.http("POST", "/v1/passkeys/begin", early, M{}); status != 403 || code(got) != "forbidden" || !strings.Contains(text(got, "error", "hint"), "holdpoint pair --name ada") {
+			t.Errorf("a token: %d %v", status, got)
+		}
+		if _, me := d.http("GET", "/v1/me", early, nil); me["register"] != false || !strings.Contains(text(me, "why"), "ada has keys") {
+			t.Errorf("the page is told %v", me)
+		}
+		if status, got := claim(open); status != 401 {
+			t.Errorf("a code: %d %v", status, got)
+		}
+	})
+	t.Run("I61 (part) a device that the operator pairs since registers one, and answers by its touch; the key goes on to sign", func(t *testing.T) {
+		status, got := claim(pair())
+		if status != 200 {
+			t.Fatalf("%d %v", status, got)
+		}
+		phone := text(got, "token")
+		key := softkey.New("localhost", origin)
+		if r := d.register(phone, key); r["name"] != "ada" || r["kind"] != "passkey" {
+			t.Fatalf("registered %v", r)
+		}
+		write(t, filepath.Join(d.Root, "f"), "x\n")
+		held := must(t, d.call("delete_file", M{"path": "f"}), "review")
+		body := d.says(held, "approve", "")
+		for who, token := range map[string]string{"the phone without a touch": phone, "the early token": early} {
+			if status, got := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", token, body); status != 403 || code(got) != "passkey_needed" {
+				t.Errorf("%s: %d %v", who, status, got)
+			}
+		}
+		if status, got := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", phone, d.touched(phone, key, held, body)); status != 200 || text(got, "state") != "executed" {
+			t.Errorf("the touch: %d %v", status, got)
+		}
+		write(t, filepath.Join(d.Root, "g"), "x\n")
+		held = must(t, d.call("delete_file", M{"path": "g"}), "review")
+		body = d.says(held, "approve", "")
+		s := review.Statement{Card: op.ID(idOf(held)), ShownDigest: text(body, "shown_digest"), Answer: "approve"}
+		body["proof"] = M{"signature": ed25519.Sign(private, s.Digest())}
+		if status, got := d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", phone, body); status != 200 || text(got, "state") != "executed" {
+			t.Errorf("the key: %d %v", status, got)
+		}
+		t.Run("and a further passkey takes a touch of the one that is here", func(t *testing.T) {
+			_, got := claim(pair())
+			if _, next := d.http("POST", "/v1/passkeys/begin", text(got, "token"), M{}); next["create"] != nil || next["prove"] == nil {
+				t.Errorf("got %v", next)
+			}
+		})
+	})
+}

@@ -136,12 +136,16 @@ func (e *Engine) Steady(ctx context.Context, by op.Caller) error {
 	if err != nil {
 		return err
 	}
-	now := e.cfg.Now()
-	if e.cfg.ReviewAuth != "passkey" && len(list.Signers("", now)) == 0 || !by.LoggedIn.IsZero() && now.Sub(by.LoggedIn) < justNow {
+	if e.cfg.ReviewAuth != "passkey" && len(list.Signers("", e.cfg.Now())) == 0 || e.justSignedIn(by) {
 		return nil
 	}
 	return op.Fail(op.Forbidden, "reviewers have passkeys here, so this takes a person who logged in within the last five minutes").
 		Do("run it on a terminal, which asks for the passphrase, or sign in again; a token is not enough")
+}
+
+// justSignedIn tells whether a person showed a moment ago who they are.
+func (e *Engine) justSignedIn(by op.Caller) bool {
+	return !by.LoggedIn.IsZero() && e.cfg.Now().Sub(by.LoggedIn) < justNow
 }
 
 // AnswerSigned takes an answer that carries no token: who signed it is who gave it.

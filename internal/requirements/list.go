@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -124,6 +125,31 @@ func (l *lists) printCounts(out io.Writer) {
 		if r.not != "" {
 			fmt.Fprintf(out, "%-5s not applicable: %s\n", r.id, r.not)
 		}
+	}
+}
+
+// printKinds counts the security cases by their tag, which is their kind, and the tests.
+func (l *lists) printKinds(out io.Writer) {
+	var order []string
+	n := map[string]map[string]int{}
+	for _, r := range l.rows {
+		if !strings.HasPrefix(r.id, "S") {
+			continue
+		}
+		for _, kind := range []string{r.tag, "all"} {
+			if n[kind] == nil {
+				order, n[kind] = append(order, kind), map[string]int{}
+			}
+			n[kind]["cases"]++
+			n[kind][r.state()]++
+			n[kind]["tests"] += len(r.whole) + len(r.part)
+		}
+	}
+	order = append(slices.DeleteFunc(order, func(k string) bool { return k == "all" }), "all")
+	fmt.Fprintf(out, "%-11s %5s %8s %8s %5s %6s\n", "kind", "cases", "covered", "in part", "open", "tests")
+	for _, kind := range order {
+		c := n[kind]
+		fmt.Fprintf(out, "%-11s %5d %8d %8d %5d %6d\n", kind, c["cases"], c["covered"], c["in part"], c["open"], c["tests"])
 	}
 }
 

@@ -18,6 +18,7 @@ func run(args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("requirements", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	verbose := flags.Bool("v", false, "list every id with its tests")
+	kinds := flags.Bool("kinds", false, "count the security cases by kind")
 	onlyOpen := flags.Bool("open", false, "list only the ids that are open or covered in part")
 	root := flags.String("root", ".", "the module's directory")
 	prove := flags.Int("prove", 0, "take out the guards of so many covered ids, and run their tests")
@@ -40,6 +41,8 @@ func run(args []string, out, errs io.Writer) int {
 	switch {
 	case *prove > 0 || *only != "":
 		return list.prove(*root, *prove, *seed, *only, out, errs)
+	case *kinds:
+		list.printKinds(out)
 	case *onlyOpen:
 		list.printOpen(out)
 	case *verbose:

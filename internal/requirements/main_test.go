@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	const list = "# comment\nC1\tD\tone\nC2\tD\ttwo\nI1\tG\tthree\nX1\tP\tfour\n"
+	const list = "# comment\nC1\tD\tone\nC2\tD\ttwo\nI1\tG\tthree\nX1\tP\tfour\nS1\tpaths\tfive\nS2\tpaths\tsix\nS3\tlinks\tseven\n"
 	for _, c := range []struct {
 		name, not, test, script, flag string
 		code                          int
@@ -50,6 +50,8 @@ func TestRun(t *testing.T) {
 		{"counts", "I1\twhy not\n", `t.Run("C1 a", f); t.Run("C2 (part) b", f)`, "", "", 0,
 			"2:   1 covered,   1 in part,   0 not applicable,   0 open", ""},
 		{"reasons are told", "I1\twhy not\n", ``, "", "", 0, "I1    not applicable: why not", ""},
+		{"kinds", "", `t.Run("S1 a", f); t.Run("S1 (part) b", f); t.Run("S2 (part) c", f)`, "", "-kinds", 0,
+			"paths           2        1        1     0      3\nlinks           1        0        0     1      0\nall             3        1        1     1      3\n", ""},
 		{"open", "I1\twhy not\n", `t.Run("C1 a", f)`, "", "-open", 0, "C2    open", ""},
 		{"covered is not open", "", `t.Run("C1 a", f); t.Run("C1 (part) a", f)`, "", "-v", 0, "C1    covered", ""},
 		{"tables", "", `for _, c := range []struct{n string}{{"C1 a"}, {n: "X1 b"}} { t.Run(c.n, f) }`, "", "-v", 0, "X1    covered", ""},

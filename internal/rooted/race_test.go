@@ -22,7 +22,7 @@ func TestSymlinkRace(t *testing.T) {
 	both(t, func(t *testing.T, o Options) {
 		r := newRace(t, o)
 		r.run(n, r.guarded, true)
-		t.Logf("attempts %d, inside %d, refused %d, escapes %d, exchanges %d", r.attempts, r.inside, r.refused, r.escapes, r.swaps)
+		r.told("race")
 		if r.escapes != 0 {
 			t.Errorf("%d escapes", r.escapes)
 		}
@@ -38,7 +38,7 @@ func TestSymlinkRace(t *testing.T) {
 		for r.escapes == 0 && r.attempts < max(n, 100_000) {
 			r.run(2000, r.naive, false)
 		}
-		t.Logf("attempts %d, inside %d, refused %d, escapes %d, exchanges %d", r.attempts, r.inside, r.refused, r.escapes, r.swaps)
+		r.told("without the guard")
 		if r.escapes == 0 {
 			t.Error("no escape: the race shows nothing")
 		}
@@ -53,7 +53,7 @@ func TestNoSwapWindow(t *testing.T) {
 	t.Run("C22 10,000 changes while the path is exchanged for a link that leads out: nothing leaves the root, no foreign write is lost", func(t *testing.T) {
 		w := newWindow(t, Options{})
 		w.play(n, w.guarded)
-		w.told()
+		w.told("race")
 		if w.escapes != 0 || w.lost != 0 {
 			t.Errorf("%d escapes, %d foreign writes lost: %v", w.escapes, w.lost, w.gone)
 		}
@@ -69,7 +69,7 @@ func TestNoSwapWindow(t *testing.T) {
 			}
 			w.play(n/5, w.naive)
 		}
-		w.told()
+		w.told("without the guard")
 		if w.escapes == 0 || w.lost == 0 {
 			t.Error("the rounds show nothing")
 		}
@@ -127,10 +127,16 @@ func (w *window) play(n int, attempt func(i int) (replaced string, kept []string
 	}
 }
 
-func (w *window) told() {
+func (w *window) told(what string) {
 	w.t.Helper()
-	w.t.Logf("attempts %d, inside %d (%d over a foreign version), refused %d, exchanges %d, foreign writes %d; escapes %d, lost %d",
-		w.attempts, w.inside, w.between, w.refused, w.swaps, w.theirs, w.escapes, w.lost)
+	w.race.told(what)
+	w.t.Logf("of which %d over a foreign version; %d foreign writes, %d lost", w.between, w.theirs, w.lost)
+}
+
+// told prints the counts; make security adds those of each race.
+func (r *race) told(what string) {
+	r.t.Helper()
+	r.t.Logf("%s: %d attempts, %d inside, %d refused, %d escapes; %d exchanges", what, r.attempts, r.inside, r.refused, r.escapes, r.swaps)
 }
 
 // guarded looks, stages, holds and applies; it gives what the change took the place of and

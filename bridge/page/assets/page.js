@@ -59,6 +59,7 @@
     const form = $('login-form');
     for (const e of form.querySelectorAll('label, input')) e.hidden = !!code;
     $('passphrase').required = !code;
+    $('login-text').hidden = !!code;
     form.querySelector('button').textContent = code ? 'Pair this device' : 'Sign in';
   }
 
@@ -66,6 +67,11 @@
   // a code that is good once and for this browser. Which card was asked for is kept until then.
   async function provider() {
     const how = await api('/v1/login').catch(() => ({}));
+    if (how.hub) {
+      $('login-title').textContent = 'Sign in to see the cards';
+      $('login-text').textContent = 'The passphrase of this hub was set, or printed once, when the hub first started. It shows cards and answers nothing: each answer takes your passkey.';
+      $('login-form').querySelector('label').textContent = 'Passphrase of the hub';
+    }
     if (!how.provider) return;
     const link = $('provider');
     link.hidden = false;
