@@ -95,6 +95,7 @@ func TestPageManyCards(t *testing.T) {
 		b.shows("first.txt")
 		from := time.Now()
 		b.to("#/")
+		b.shows("Choose a card to read it.") // before that the open card is where keys go on from
 		b.keys("j")
 		b.keys("j")
 		b.waits("the second has the focus", `document.activeElement === document.querySelectorAll('#list a.row')[1]`)

@@ -51,7 +51,7 @@ func TestTenFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faults{codes: map[string]int{}, of: map[[2]string]*faultCount{}}
+	f := &faults{codes: map[string]int{}, of: map[[2]string]*faultCount{}, row: &tried{What: "step of ten files"}}
 	t.Run("S100 a batch of ten files is whole or absent whichever step of journal, flush or name is the last or fails, and an edit that was acknowledged before stands and is undone", func(t *testing.T) {
 		f.kills = newKills(t, bin, tenFiles(), rand.New(rand.NewPCG(seed, 100)))
 		at := "the beginning"

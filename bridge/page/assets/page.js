@@ -200,8 +200,10 @@
 
   function drawList() {
     const list = $('list');
-    list.replaceChildren();
-    for (const c of S.cards.values()) list.append(listRow(c, S.selected.has(c.id), select));
+    redrawn(() => {
+      list.replaceChildren();
+      for (const c of S.cards.values()) list.append(listRow(c, S.selected.has(c.id), select));
+    });
     $('list-title').textContent = 'Waiting for a person';
     tally();
     current();
@@ -251,8 +253,16 @@
     if (onHistory()) return;
     const row = listRow(card, S.selected.has(card.id), select);
     const old = known && $('row-' + card.id);
-    if (old) old.replaceWith(row); else $('list').append(row);
+    redrawn(() => { if (old) old.replaceWith(row); else $('list').append(row); });
     current();
+  }
+
+  // A row that is drawn anew keeps the focus that it had, so that the next key goes on from it.
+  function redrawn(draw) {
+    const on = document.activeElement, row = on && on.closest && on.closest('#list li');
+    draw();
+    const now = row && !row.isConnected && row.id && $(row.id);
+    if (now) now.querySelector(on.matches('input') ? 'input' : 'a').focus();
   }
 
   // ---- what happens while the page is open
