@@ -520,7 +520,8 @@ func (r *pipeRest) Read(b []byte) (int, error) {
 	if bad != nil {
 		return 0, err
 	}
-	if bad = c.Control(func(fd uintptr) { n, bad = unix.Read(int(fd), b[:min(len(b), r.left)]) }); bad != nil || n <= 0 {
+	bad = c.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), b[:min(len(b), r.left)]) }) // without waiting
+	if bad != nil || n <= 0 {
 		return 0, err
 	}
 	r.left -= n

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -320,27 +319,7 @@ func (c *confinement) over() bool {
 
 // ask is one request on a connection that is kept.
 func (c *confinement) ask(method, path, token string, body M) (M, error) {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequest(method, "http://holdpoint"+path, bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+token)
-	r, err := c.kept.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Body.Close()
-	out := M{}
-	if err := json.NewDecoder(r.Body).Decode(&out); err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(io.Discard, r.Body) // else the connection is not kept
-	return out, err
+	return askWeb(c.kept, method, path, token, body)
 }
 
 // one makes one call in one place, lets it go on if it is held, and takes it back.

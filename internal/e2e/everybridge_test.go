@@ -138,6 +138,7 @@ func (h heard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// askWeb is one request over HTTP, of a caller that keeps its connections.
 func askWeb(client *http.Client, method, path, token string, body any) (M, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -155,7 +156,11 @@ func askWeb(client *http.Client, method, path, token string, body any) (M, error
 	}
 	defer resp.Body.Close()
 	out := M{}
-	return out, json.NewDecoder(resp.Body).Decode(&out)
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return nil, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body) // else the connection is not kept
+	return out, err
 }
 
 // overMCP is a client of the tools.
