@@ -181,19 +181,22 @@ func TestClients(t *testing.T) {
 		if len(log) != want {
 			t.Errorf("%d of %d writes are on record", len(log), want)
 		}
-		for last, i := int64(0), 0; ; i++ {
-			// The stream may come back after any one of these.
-			if _, err := c.Call(ctx, op.Request{Op: op.WriteFile, Args: op.Object{"path": fmt.Sprint("after-", i), "content": ""}}); err != nil {
+		// The stream goes on, and may come back after any one of these. What it saw before the
+		// restart says nothing: it may not have begun by then.
+		written, late := map[any]bool{}, time.After(time.Minute)
+		for i := 0; ; i++ {
+			r, err := c.Call(ctx, op.Request{Op: op.WriteFile, Args: op.Object{"path": fmt.Sprint("after-", i), "content": ""}})
+			if err != nil {
 				t.Fatal(err)
 			}
+			written[string(r.OperationID)] = true
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case e := <-saw:
-				if e.Seq < last {
-					return // the new daemon counts from 1
+				if written[e.Data["operation_id"]] {
+					return
 				}
-				last = e.Seq
-			case <-ctx.Done():
+			case <-late:
 				t.Fatal("no event after the restart")
 			}
 		}
