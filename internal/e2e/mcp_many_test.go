@@ -186,7 +186,7 @@ func TestMCPIdle(t *testing.T) {
 			t.Fatalf("got %v %q", r.Facts, r.Text)
 		}
 		a.terminal(a.home, "init", "codex")
-		for end := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			if r := c.call("delete_file", M{"path": "a.txt"}); r.Facts["status"] == "review" {
 				break
 			} else if time.Now().After(end) {
