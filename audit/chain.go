@@ -67,8 +67,13 @@ type link struct {
 // next checks one line against the place before it. It returns the place after it, or the
 // failure and the number of the record that is at fault.
 func (at link) next(line []byte) (link, Record, *op.Error, int64) {
-	n := at.seq + 1
 	r, err := Parse(line)
+	return at.follow(line, r, err)
+}
+
+// follow is next for a line that was parsed already, with what that gave.
+func (at link) follow(line []byte, r Record, err error) (link, Record, *op.Error, int64) {
+	n := at.seq + 1
 	if err != nil {
 		return at, r, broken(n, "is not readable"), n
 	}

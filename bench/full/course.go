@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"holdpoint/bench/drive"
@@ -23,7 +24,8 @@ type course struct {
 
 	work, root     string
 	d, relaxed     *drive.Daemon
-	printer        *drive.Daemon // of the stream's empty root; nil until it is needed
+	printer        *drive.Daemon   // of the stream's empty root; nil until it is needed
+	others         []*drive.Daemon // of roots that some rows make for themselves
 	mcp, fs, dc    *drive.Stdio
 	started        float64
 	idle           [3]float64 // memory: all, the daemon's own, the program's file
@@ -45,6 +47,7 @@ func (c *course) ready(work string) (err error) {
 	if err := c.trees(); err != nil {
 		return err
 	}
+	settle()
 	state := filepath.Join(work, "state")
 	serve := func(at string, env ...string) (*drive.Daemon, error) {
 		return drive.StartDaemon(c.binary, c.root, at, append(env, "HOLDPOINT_CONFIG="+filepath.Join(work, "plain.toml"))...)
@@ -91,7 +94,7 @@ func (c *course) ready(work string) (err error) {
 }
 
 func (c *course) stop() {
-	for _, d := range []*drive.Daemon{c.d, c.relaxed, c.printer} {
+	for _, d := range append(c.others, c.d, c.relaxed, c.printer) {
 		if d != nil {
 			d.Stop()
 		}
@@ -152,6 +155,9 @@ func (c *course) trees() error {
 	}
 	return nil
 }
+
+// settle has what was generated written out, so that no row waits for it.
+func settle() { syscall.Sync() }
 
 // sh runs a line of shell in a directory of the root.
 func (c *course) sh(dir, line string) error {

@@ -12,15 +12,24 @@ import (
 )
 
 // grow measures how costs grow and draws each as a plot over a logarithmic scale: an edit
-// over the files that lie beside it, the crowd over its callers, a preflight over the bytes.
+// over the files that lie beside it and over the operations before it, the crowd over its callers, a preflight over the bytes.
 func (c *course) grow() error {
 	var files, callers, bytes []point
 	for _, n := range []int{1_000, 10_000, 100_000} {
-		ms, err := c.editAmong(n)
+		p, err := c.servedFiles(fmt.Sprint("beside", n), n)
+		if err != nil {
+			return err
+		}
+		ms, err := c.editAt(p)
+		p.d.Stop()
 		if err != nil {
 			return err
 		}
 		files = append(files, point{float64(n), ms})
+	}
+	operations, err := c.history()
+	if err != nil {
+		return err
 	}
 	if err := c.crowdFiles(0); err != nil {
 		return err
@@ -53,7 +62,8 @@ func (c *course) grow() error {
 	for _, p := range []struct {
 		file, x, y string
 		at         []point
-	}{{"growth-files", "files in the workspace", "ms for an edit of 4 KiB", files}, {"growth-callers", "callers at once", "calls a second, 4 reads to 1 edit", callers}, {"growth-bytes", "bytes of the file", "ms for a preflight with hash", bytes}} {
+	}{{"growth-files", "files in the workspace", "ms for an edit of 4 KiB", files}, {"growth-history", "operations before it", "ms for an edit of 4 KiB", operations},
+		{"growth-callers", "callers at once", "calls a second, 4 reads to 1 edit", callers}, {"growth-bytes", "bytes of the file", "ms for a preflight with hash", bytes}} {
 		if err := draw(filepath.Join(c.plots, p.file+".svg"), p.x, p.y, p.at); err != nil {
 			return err
 		}
@@ -63,40 +73,6 @@ func (c *course) grow() error {
 }
 
 type point struct{ x, y float64 }
-
-// editAmong gives the median of an edit in a workspace of n files with a daemon of its own.
-func (c *course) editAmong(n int) (float64, error) {
-	root := filepath.Join(c.work, fmt.Sprint("among", n))
-	for i := range n {
-		dir := filepath.Join(root, fmt.Sprintf("d%03d", i/100))
-		if i%100 == 0 {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return 0, err
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%06d", i)), []byte("x\n"), 0o644); err != nil {
-			return 0, err
-		}
-	}
-	d, err := drive.StartDaemon(c.binary, root, filepath.Join(c.work, fmt.Sprint("state-among", n)))
-	if err != nil {
-		return 0, err
-	}
-	defer d.Stop()
-	s := c.editBy(named{d, "among"}, root, 4<<10)
-	var took drive.Samples
-	for i := range 60 {
-		if err := s.before(i); err != nil {
-			return 0, err
-		}
-		began := time.Now()
-		if err := s.do(i); err != nil {
-			return 0, err
-		}
-		took = append(took, float64(time.Since(began).Nanoseconds())/1e6)
-	}
-	return took.At(.5), nil
-}
 
 func draw(to, x, y string, at []point) error {
 	var xs, ys []float64

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"holdpoint/bridge"
 	"holdpoint/bridge/nats"
@@ -36,14 +37,14 @@ func cardOf(s nats.Seen) review.Card {
 }
 
 // known are the fields of a card that this version has a place for.
-var known = func() map[string]bool {
+var known = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for f := range reflect.TypeFor[review.Card]().Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		out[name] = true
 	}
 	return out
-}()
+})
 
 // Newer is the warning of a field that a machine shows and this version does not know.
 const Newer = "newer_machine"
@@ -56,7 +57,7 @@ func unshown(frozen []byte) (out []op.Warning) {
 		return nil
 	}
 	for name, value := range fields {
-		if !known[name] {
+		if !known()[name] {
 			out = append(out, op.Warning{Code: Newer, Message: fmt.Sprintf("the machine is of a newer version and also says %s: %s", op.Visible(name, false), op.Visible(string(value[:min(len(value), mostUnknown)]), false))})
 		}
 	}

@@ -55,7 +55,9 @@ func Open(ctx context.Context, c Config) (*Hub, <-chan struct{}) {
 }
 
 // served are the routes of a hub. All others belong to a machine.
-var served = regexp.MustCompile(`^(GET /(healthz|readyz|page/.*|v1/approvals|v1/approvals/[^/]+|v1/events|v1/login|v1/me|v1/status)?|POST /v1/login|POST /v1/approvals/[^/]+/answer)$`)
+var served = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(GET /(healthz|readyz|page/.*|v1/approvals|v1/approvals/[^/]+|v1/events|v1/login|v1/me|v1/status)?|POST /v1/login|POST /v1/approvals/[^/]+/answer)$`)
+})
 
 // Handler serves the page and its routes, by the same code as a daemon's.
 func (h *Hub) Handler(page http.Handler) http.Handler {
@@ -63,7 +65,7 @@ func (h *Hub) Handler(page http.Handler) http.Handler {
 	s.Ready, s.Page, s.Version, s.Answers = h.cards.Ready, page, h.version, h.answer
 	routes := s.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !served.MatchString(r.Method + " " + r.URL.Path) {
+		if !served().MatchString(r.Method + " " + r.URL.Path) {
 			bridge.Fail(w, op.Fail(op.NotAvailable, "a hub does not serve this: it shows and carries, and machines decide").Do("use it on the machine itself"))
 			return
 		}

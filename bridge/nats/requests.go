@@ -32,7 +32,7 @@ var routes = map[string][]route{
 
 type route struct{ method, path string }
 
-var patterns = func() map[string]*regexp.Regexp {
+var patterns = sync.OnceValue(func() map[string]*regexp.Regexp {
 	out := map[string]*regexp.Regexp{}
 	for _, list := range routes {
 		for _, r := range list {
@@ -40,10 +40,10 @@ var patterns = func() map[string]*regexp.Regexp {
 		}
 	}
 	return out
-}()
+})
 
 func served(channel, method, path string) bool {
-	return slices.ContainsFunc(routes[channel], func(r route) bool { return r.method == method && patterns[r.path].MatchString(path) })
+	return slices.ContainsFunc(routes[channel], func(r route) bool { return r.method == method && patterns()[r.path].MatchString(path) })
 }
 
 // most is how many requests of a daemon run at once; more are told to come again. One token

@@ -185,6 +185,7 @@ func (e *Engine) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, w := range e.roots {
+		_ = e.leave(context.Background(), w) // the next start looks for itself then
 		w.close()
 	}
 	e.roots = nil

@@ -17,10 +17,32 @@ func (e *Engine) recover(ctx context.Context, w *Workspace) error {
 	if err := e.settleOpen(ctx, w); err != nil {
 		return err
 	}
+	if left, err := e.jrn.Meta(ctx, metaLeft+w.Key); err != nil {
+		return err
+	} else if left != "" && left == w.Store.Found() {
+		return nil // an orderly stop left nothing, and nothing was put there since
+	}
 	if err := e.settleKept(ctx, w); err != nil {
 		return err
 	}
 	return e.sweep(ctx, w)
+}
+
+// metaLeft names, with the key of a root, how an orderly stop left its store.
+const metaLeft = "left:"
+
+// leave puts on record how the store stands when all calls have ended, so that the next start
+// need not look at each thing in it. What was on record before is not so any more since this
+// daemon opened the store, so that a stop that fails here costs the next start that look.
+func (e *Engine) leave(ctx context.Context, w *Workspace) error {
+	slots, err := w.Store.Slots()
+	if err != nil || slices.ContainsFunc(slots, isKeptRecord) {
+		return err // what a program did there wants settling
+	}
+	if as := w.Store.Leave(); as != "" {
+		return e.jrn.SetMeta(ctx, metaLeft+w.Key, as)
+	}
+	return nil
 }
 
 // settleOpen settles the intents of one root whose end is not on record. It waits for calls
@@ -109,7 +131,8 @@ func (e *Engine) relog(ctx context.Context, key string, ended func(*audit.Record
 
 // sweep drops what lies in the store and belongs to no recorded operation: files staged
 // for a call that never got as far as its intent. What others wrote is not ours to drop.
-// The journal is asked for each slot that is there, so that a long history costs nothing.
+// The journal is asked for each slot that it does not name at once, so that neither a long
+// history costs much nor a full store.
 func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 	var failed error
 	sets, sure, err := e.liveSets(ctx, w)
@@ -130,6 +153,9 @@ func (e *Engine) sweep(ctx context.Context, w *Workspace) error {
 	}
 	slots, err := w.Store.Slots()
 	if err != nil {
+		return err
+	}
+	if slots, err = e.jrn.Unnamed(ctx, w.Key, slots); err != nil {
 		return err
 	}
 	for _, slot := range slots {

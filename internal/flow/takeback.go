@@ -328,7 +328,7 @@ func (e *Engine) settleKept(ctx context.Context, w *Workspace) error {
 		return err
 	}
 	for _, slot := range slots {
-		if !strings.HasSuffix(slot, keptRecordSuffix) {
+		if !isKeptRecord(slot) {
 			continue
 		}
 		if err := e.settleRun(ctx, w, slot); err != nil {
@@ -340,6 +340,8 @@ func (e *Engine) settleKept(ctx context.Context, w *Workspace) error {
 	}
 	return nil
 }
+
+func isKeptRecord(slot string) bool { return strings.HasSuffix(slot, keptRecordSuffix) }
 
 func (e *Engine) settleRun(ctx context.Context, w *Workspace, slot string) error {
 	f, err := w.Store.Open(slot)

@@ -130,23 +130,31 @@ func (j *Journal) openDatabase(identity string) error {
 	if err := j.prepareSchema(ctx, identity); err != nil {
 		return databaseError(err)
 	}
+	// Beside the writer, since both only read the schema and a start waits for them.
+	j.readers, _ = sql.Open("sqlite", dataSource(j.dir, "query_only(ON)")) // fails only for an unknown driver
+	j.readers.SetMaxOpenConns(4)
+	j.readers.SetMaxIdleConns(2)
+	prepared := make(chan error, 1)
+	go func() {
+		var err error
+		j.read, err = prepareReads(ctx, j.readers)
+		prepared <- err
+	}()
+	err := j.openWriter(ctx)
+	if failed := <-prepared; err == nil && failed != nil {
+		err = databaseError(failed)
+	}
+	return err
+}
+
+func (j *Journal) openWriter(ctx context.Context) error {
 	if err := j.w.prepare(ctx); err != nil {
 		return databaseError(err)
 	}
 	if err := j.w.openLog(); err != nil {
 		return err
 	}
-	if err := j.openAhead(); err != nil {
-		return err
-	}
-	j.readers, _ = sql.Open("sqlite", dataSource(j.dir, "query_only(ON)")) // fails only for an unknown driver
-	j.readers.SetMaxOpenConns(4)
-	j.readers.SetMaxIdleConns(2)
-	var err error
-	if j.read, err = prepareReads(ctx, j.readers); err != nil {
-		return databaseError(err)
-	}
-	return nil
+	return j.openAhead()
 }
 
 func (j *Journal) prepareSchema(ctx context.Context, identity string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 )
 
 // Which operations name a slot of the store is kept as an index, so that a start does not
@@ -29,6 +30,58 @@ const (
 // the store: one that was not aborted and has not given up what it kept.
 func (j *Journal) NamesSlot(ctx context.Context, root, slot string) (bool, error) {
 	return j.Slots(root).Named(ctx, slot)
+}
+
+// manySlots is from when on all names are read instead of one after the other, which takes
+// ten times as long for each.
+const manySlots = 500
+
+// Unnamed gives those of the slots that NamesSlot says no to, in their order, or all of them
+// when they are few enough to be asked for one by one.
+func (j *Journal) Unnamed(ctx context.Context, root string, slots []string) ([]string, error) {
+	if len(slots) < manySlots {
+		return slots, nil
+	}
+	j.catchUp()
+	live := map[int64]bool{}
+	rows, err := j.readers.QueryContext(ctx, "SELECT seq FROM operations WHERE root = ? AND state <> 'aborted' AND dropped = 0", root)
+	if err == nil {
+		err = each(rows, func() error {
+			var seq int64
+			err := rows.Scan(&seq)
+			live[seq] = true
+			return err
+		})
+	}
+	if err != nil {
+		return nil, j.readError(operations, err)
+	}
+	named := make(map[string]bool, len(slots))
+	rows, err = j.readers.QueryContext(ctx, "SELECT slot, seq FROM op_slots")
+	if err == nil {
+		err = each(rows, func() error {
+			var slot sql.RawBytes
+			var seq int64
+			err := rows.Scan(&slot, &seq)
+			if live[seq] {
+				named[string(slot)] = true
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return nil, j.readError(operations, err)
+	}
+	return slices.DeleteFunc(slices.Clone(slots), func(s string) bool { return named[s] }), nil
+}
+
+// each calls do for every row and closes them.
+func each(rows *sql.Rows, do func() error) error {
+	var err error
+	for err == nil && rows.Next() {
+		err = do()
+	}
+	return errors.Join(err, rows.Err(), rows.Close())
 }
 
 // Slots answers as NamesSlot does for many slots of one root, and looks at each operation

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,54 @@ func TestNamesSlot(t *testing.T) {
 		if err != nil || got != c.want {
 			t.Errorf("%s of %s: got %v %v, want %v", c.slot, c.root, got, err, c.want)
 		}
+	}
+}
+
+// Of many slots at once the answer is that of one after the other.
+func TestUnnamed(t *testing.T) {
+	j := fresh(t)
+	ctx := t.Context()
+	var slots []string
+	for n := range manySlots {
+		o := slotted(j, n)
+		if n%10 == 3 {
+			o.Root = "another"
+		}
+		if err := j.Begin(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		switch n % 10 {
+		case 1:
+			err = j.Abort(ctx, o.ID, "stale")
+		case 2:
+			if err = j.Commit(ctx, o.ID, nil, ""); err == nil {
+				err = j.Dropped(ctx, o.ID)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots = append(slots, fmt.Sprintf("sl_%d", n), fmt.Sprintf("nobody_%d", n))
+	}
+	root := sample(j, "any").Root
+	var want []string
+	for _, s := range slots {
+		named, err := j.NamesSlot(ctx, root, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !named {
+			want = append(want, s)
+		}
+	}
+	got, err := j.Unnamed(ctx, root, slots)
+	if err != nil || !slices.Equal(got, want) || len(want) != manySlots*13/10 {
+		t.Errorf("%v: %d unnamed, one by one %d", err, len(got), len(want))
+	}
+	few := []string{"sl_0", "nobody_0"}
+	if got, err := j.Unnamed(ctx, root, few); err != nil || !slices.Equal(got, few) {
+		t.Errorf("few are left to be asked for: got %v %v", got, err)
 	}
 }
 

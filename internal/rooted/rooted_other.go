@@ -98,6 +98,8 @@ func (s *Store) Staging() *Store                                  { return s }
 func (s *Store) Reclaim(context.Context, func(string) bool) error { return unsupported() }
 func (s *Store) Relax()                                           {}
 func (s *Store) Features() Features                               { return Features{} }
+func (s *Store) Found() string                                    { return "" }
+func (s *Store) Leave() string                                    { return "" }
 func (s *Store) Close() error                                     { return unsupported() }
 func (s *Store) Node(string) (*Node, error)                       { return nil, unsupported() }
 func (s *Store) State(context.Context, string) (op.State, error)  { return op.State{}, unsupported() }

@@ -2,6 +2,7 @@ package rooted
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,6 +130,28 @@ func (s *Store) sync(fd int) error {
 
 // Features tells what was probed when the store was opened.
 func (s *Store) Features() Features { return s.features }
+
+// Found names the folder as it was when the store was opened. Where an earlier Leave gave the
+// same, nothing was put into it or taken out since. "" where that cannot be told: where the
+// file system gives two changes one time, and of a store of copies.
+func (s *Store) Found() string { return s.named(s.self) }
+
+// Leave is Found as the folder is now, without blanks. Nothing may be in use any more.
+func (s *Store) Leave() string {
+	s.dropBlanks()
+	now, _, err := lookAt(s.fd, "")
+	if err != nil {
+		return ""
+	}
+	return s.named(now)
+}
+
+func (s *Store) named(i Info) string {
+	if s.copies != nil || !s.features.FineTimes {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d:%d", i.Dev, i.Ino, i.Mtime.UnixNano())
+}
 
 // Close lets the folder go.
 func (s *Store) Close() error {
