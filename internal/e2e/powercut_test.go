@@ -119,7 +119,10 @@ func TestPowerCut(t *testing.T) {
 		crashes = n
 	}
 	for _, kind := range []string{"ext4", "xfs"} {
-		t.Run("S100 (part) an acknowledged edit survives a power cut on "+kind, func(t *testing.T) { powerCuts(t, kind, crashes) })
+		t.Run("S100 (part) an acknowledged edit survives a power cut on "+kind, func(t *testing.T) {
+			t.Parallel() // each has a disk of its own, and waits most of the time
+			powerCuts(t, kind, crashes)
+		})
 	}
 }
 

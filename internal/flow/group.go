@@ -371,24 +371,22 @@ func (e *Engine) groupPlan(ctx context.Context, c *call, ops []journal.Operation
 }
 
 // notOurs counts the paths that other operations changed since the oldest of these.
-func (e *Engine) notOurs(ctx context.Context, c *call, ops []journal.Operation, mine map[op.Path]bool) int {
+func (e *Engine) notOurs(ctx context.Context, c *call, ops []journal.Operation, mine map[op.Path]bool) (n int) {
 	if len(ops) == 0 {
 		return 0
 	}
-	all, err := e.jrn.Operations(ctx, journal.Filter{Root: c.ws.Key, Since: ops[len(ops)-1].Created, State: journal.Committed})
+	ours := map[op.ID]bool{}
+	for _, o := range ops {
+		ours[o.ID] = true
+	}
+	others, err := e.jrn.ChangedSince(ctx, c.ws.Key, ops[len(ops)-1].Seq, ours)
 	if err != nil {
 		return 0
 	}
-	others := map[op.Path]bool{}
-	for _, o := range all {
-		if slices.ContainsFunc(ops, func(m journal.Operation) bool { return m.ID == o.ID }) || o.Op == op.Undo {
-			continue
-		}
-		for _, s := range o.Steps {
-			if s.Do != op.MakeDir && !mine[s.Path] {
-				others[s.Path] = true
-			}
+	for p := range others {
+		if !mine[p] {
+			n++
 		}
 	}
-	return len(others)
+	return n
 }

@@ -228,7 +228,7 @@ func (e *Engine) inItsRoot(ctx context.Context, by op.Caller, req op.Request) op
 	if req.Op == op.RollbackFile {
 		return e.lastBackup(ctx, by, req)
 	}
-	if req.Op != op.Undo || req.Root != "" {
+	if req.Op != op.Undo || req.Root != "" || e.onlyRoot() {
 		return req
 	}
 	id, _ := req.Args["operation_id"].(string)
@@ -247,6 +247,13 @@ func (e *Engine) inItsRoot(ctx context.Context, by op.Caller, req op.Request) op
 		}
 	}
 	return req
+}
+
+// onlyRoot reports whether there is one root, which every call means that names none.
+func (e *Engine) onlyRoot() bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return len(e.roots) == 1
 }
 
 // meant finds the operation that an undo names by credential or id.

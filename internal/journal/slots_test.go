@@ -202,3 +202,43 @@ func unpack(t *testing.T, file, dir string) {
 		t.Fatal(err)
 	}
 }
+
+// What others changed is told by paths, without what is named, undos, directories on the way
+// and what does not stand.
+func TestChangedSince(t *testing.T) {
+	j := fresh(t)
+	ctx := t.Context()
+	add := func(n int, name op.Name, steps []op.Step, stands bool) op.ID {
+		t.Helper()
+		o := slotted(j, n)
+		o.Op, o.Steps = name, append(steps, op.Step{Do: op.MakeDir, Path: "way"})
+		if err := j.Begin(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		if stands {
+			if err := j.Commit(ctx, o.ID, nil, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return o.ID
+	}
+	swap := func(p op.Path) []op.Step {
+		return []op.Step{{Do: op.Swap, Path: p, Before: op.State{Kind: op.File}, After: op.State{Kind: op.File}}}
+	}
+	before := add(0, op.EditFile, swap("before"), true)
+	mine := add(1, op.EditFile, swap("mine"), true)
+	add(2, op.EditFile, swap("theirs\xff"), true)
+	add(3, op.Undo, swap("back"), true)
+	add(4, op.EditFile, swap("open"), false)
+	first, err := j.Operation(ctx, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := j.ChangedSince(ctx, first.Root, first.Seq, map[op.ID]bool{mine: true})
+	if err != nil || len(got) != 1 || !got["theirs\xff"] {
+		t.Errorf("got %v %v", got, err)
+	}
+	if got, err := j.ChangedSince(ctx, "another", 0, nil); err != nil || len(got) != 0 {
+		t.Errorf("another root: got %v %v", got, err)
+	}
+}
