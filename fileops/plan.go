@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"holdpoint/internal/rooted"
@@ -103,6 +104,40 @@ func (p *Plan) Stage(ctx context.Context, s *rooted.Store, newSlot func() string
 	}
 	return nil
 }
+
+// Would gives the steps as they will have been carried out, as far as that can be told before
+// anything is staged: of bytes that come from elsewhere only that a file comes to stand there.
+func (p *Plan) Would() []op.Step {
+	out := slices.Clone(p.Steps)
+	for i := range out {
+		if s, f := &out[i], p.fresh[i]; s.After.Kind == "" && p.stagers[i] != nil {
+			s.After = f.state(s.Before)
+		}
+	}
+	return out
+}
+
+func (f fresh) state(before op.State) op.State {
+	s := op.State{Kind: op.File}
+	if f.from != nil {
+		s.Kind = f.from.Info.Kind
+	}
+	if !f.known {
+		return s
+	}
+	s.Hash, s.Size = rooted.HashBytes(f.bytes), int64(len(f.bytes))
+	switch {
+	case f.mode != nil:
+		s.Mode = octal(*f.mode)
+	case before.Kind == op.File:
+		s.Mode = before.Mode
+	case f.perm != 0:
+		s.Mode = octal(f.perm)
+	}
+	return s
+}
+
+func octal(mode uint32) string { return fmt.Sprintf("%04o", mode) }
 
 // Unstage drops what Stage made, for a call that ended before anything was on record.
 func (p *Plan) Unstage(s *rooted.Store) {

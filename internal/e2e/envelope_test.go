@@ -191,6 +191,7 @@ func TestDryRun(t *testing.T) {
 	must(t, d.call("backup_file", M{"path": "f", "label": "first"}), "done")
 	must(t, d.call("edit_file", M{"path": "f", "old_string": "zero", "new_string": "one"}), "done")
 	stat := walk(t, d.Root)
+	foreseen := map[op.Name][]M{}
 	for _, spec := range op.Operations() {
 		if spec.Class == op.Read || spec.Class == op.Process || spec.Class == op.Switching || !spec.Built {
 			continue
@@ -205,12 +206,36 @@ func TestDryRun(t *testing.T) {
 			if status != 200 || text(r, "decision", "reason") != "rehearsal" || r["effects_executed"] != false || len(objects(r["effects"])) != 0 || r["undo_credential"] != nil {
 				t.Fatalf("got %d %v", status, r)
 			}
-			if len(objects(object(r["result"])["would"])) == 0 {
+			would := objects(object(r["result"])["would"])
+			if len(would) == 0 {
 				t.Errorf("it does not say what it would do: %v", r["result"])
 			}
+			foreseen[spec.Name] = would
 			if got := walk(t, d.Root); !reflect.DeepEqual(got, stat) || len(d.cards("")) != 0 {
 				t.Fatalf("a rehearsal changed or queued something: %v", difference(stat, got))
 			}
+		})
+	}
+	for name, would := range foreseen {
+		t.Run("C26 (part) what a dry run says comes to be: "+string(name), func(t *testing.T) {
+			r := d.call(string(name), rows[name])
+			if text(r, "status") == "review" {
+				r = d.approve(r)
+			}
+			must(t, r, "done")
+			effects := objects(r["effects"])
+			if len(effects) != len(would) {
+				t.Fatalf("said %v, did %v", would, effects)
+			}
+			for i, e := range effects {
+				said, did := object(would[i]["after"]), object(e["after"])
+				for what, value := range said {
+					if !reflect.DeepEqual(did[what], value) {
+						t.Errorf("%v: after it %s should be %v and is %v", e["path"], what, value, did[what])
+					}
+				}
+			}
+			must(t, d.undo(r), "done")
 		})
 	}
 	t.Run("C33 a dry run of what is switched off is refused all the same", func(t *testing.T) {

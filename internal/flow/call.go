@@ -285,7 +285,7 @@ func (e *Engine) read(ctx context.Context, c *call, d op.Decision) op.Reply {
 // rehearse says what would happen.
 func (e *Engine) rehearse(c *call, d op.Decision) op.Reply {
 	r := e.reply(c, op.Done, d)
-	result := map[string]any{"dry_run": true, "would": op.Effects(c.plan.Steps)}
+	result := map[string]any{"dry_run": true, "would": op.Effects(c.plan.Would())}
 	for k, v := range c.plan.Result {
 		result[k] = v
 	}
