@@ -41,6 +41,11 @@ safety: ## cases of data, properties, failing system calls, damage, model, files
 	@HOLDPOINT_FAULTS=$(FAULTS) HOLDPOINT_FLIPS=100 HOLDPOINT_MODEL=$(MODEL) HOLDPOINT_FILESYSTEMS=4 HOLDPOINT_CRASHES=$(CRASHES) HOLDPOINT_KILL=all \
 	  $(GO) test -count=1 -timeout 90m -v -run '^Test($(SAFETY))$$' ./fileops ./internal/e2e -rapid.checks=$(DRAWS) >bin/safety.log 2>&1; $(GO) run ./internal/safety bin/safety.log
 
+STEPS ?= 300000
+
+properties: ## by hand: what an edit leaves alone, by STEPS draws for each property (about 20 minutes; the seed of a failure is printed)
+	$(GO) test -count=1 -timeout 0 -v -run '^TestEditProperties$$' ./fileops -rapid.checks=$(STEPS)
+
 POWER_CUTS ?= 300
 
 power-cut: ## POWER_CUTS power cuts each of ext4 and XFS, loop-mounted: what was acknowledged is there, nothing is half-done (root; about 3 minutes)

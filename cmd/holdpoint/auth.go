@@ -174,7 +174,7 @@ func (a *app) loginFromPrompt(ctx context.Context, c *client) (string, error) {
 		return "", nil
 	}
 	for try := 1; ; try++ {
-		p, err := a.askSecret("Reviewer's passphrase: ")
+		p, err := a.askSecret(ctx, "Reviewer's passphrase: ")
 		if err != nil || p == "" {
 			return "", err
 		}

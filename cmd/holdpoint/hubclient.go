@@ -44,7 +44,7 @@ func (h throughHub) through(ctx context.Context, a *app, do func(*client) error)
 	defer func() { err = errors.Join(err, c.close()) }()
 	pass := a.Env(hubPassphraseEnv)
 	if pass == "" && a.InTTY {
-		if pass, err = a.askSecret("The hub's passphrase: "); err != nil {
+		if pass, err = a.askSecret(ctx, "The hub's passphrase: "); err != nil {
 			return err
 		}
 	}

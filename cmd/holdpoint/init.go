@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,9 +18,10 @@ func initCommand(a *app) *cobra.Command {
 	var write, check bool
 	names := clientNames()
 	c := &cobra.Command{Use: "init " + strings.Join(names, "|") + "|reviewer [--write] [--check]", Short: "Show, write or check a client's settings; choose the reviewer's passphrase", Args: oneArg("a client: " + strings.Join(names, ", ") + "; or reviewer"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx := c.Context()
 			if args[0] == "reviewer" && !write && !check {
-				return a.initReviewer()
+				return a.initReviewer(ctx)
 			}
 			if write && check {
 				return usagef("give --write or --check, not both")
@@ -32,9 +34,9 @@ func initCommand(a *app) *cobra.Command {
 			case check:
 				return a.checkClient(s)
 			case write:
-				return a.writeClient(s)
+				return a.writeClient(ctx, s)
 			}
-			return a.showClient(s)
+			return a.showClient(ctx, s)
 		}}
 	c.Flags().BoolVar(&write, "write", false, "write them; what is there already is kept")
 	c.Flags().BoolVar(&check, "check", false, "only tell which are there")
@@ -74,7 +76,7 @@ func (a *app) fileOf(s setting) string {
 	return s.file
 }
 
-func (a *app) showClient(list []setting) error {
+func (a *app) showClient(ctx context.Context, list []setting) error {
 	if a.json {
 		out := []map[string]any{}
 		for _, s := range list {
@@ -87,12 +89,12 @@ func (a *app) showClient(list []setting) error {
 		fmt.Fprintf(a.Out, "# %s: %s\n%s\n", a.fileOf(s), s.why, s.rendered())
 	}
 	fmt.Fprintln(a.Out, "# --write puts this in place, --check tells what is missing. What a client cannot be told in a file is in docs/mcp.md.")
-	return a.firstReviewer()
+	return a.firstReviewer(ctx)
 }
 
 // writeClient puts the settings in place. Each file is read before any is written, so
 // that one that cannot be changed safely changes none.
-func (a *app) writeClient(list []setting) error {
+func (a *app) writeClient(ctx context.Context, list []setting) error {
 	content := make([][]byte, len(list))
 	for i, s := range list {
 		old, err := readSmall(a.fileOf(s))
@@ -109,7 +111,7 @@ func (a *app) writeClient(list []setting) error {
 			return err
 		}
 	}
-	if err := a.firstReviewer(); err != nil {
+	if err := a.firstReviewer(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintln(a.Out, "Restart the client, ask for a change, then look with holdpoint log; holdpoint review list shows what waits for you.")

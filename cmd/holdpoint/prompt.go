@@ -14,13 +14,13 @@ import (
 
 // askSecret reads a line that the terminal does not show; empty when none is given. The
 // terminal is switched before the prompt is written, so that nothing typed at once shows.
-// The interrupt key, which sends no signal meanwhile, and an end of input are
-// context.Canceled.
-func (a *app) askSecret(prompt string) (string, error) {
+// The interrupt key, which sends no signal meanwhile, an end of input and a signal that ends
+// the process are context.Canceled.
+func (a *app) askSecret(ctx context.Context, prompt string) (string, error) {
 	f, ok := a.In.(*os.File)
 	if !ok {
 		fmt.Fprint(a.Err, prompt)
-		return a.readLine(context.Background())
+		return a.readLine(ctx)
 	}
 	before, err := term.MakeRaw(int(f.Fd()))
 	if err != nil {
@@ -31,7 +31,7 @@ func (a *app) askSecret(prompt string) (string, error) {
 		io.Reader
 		io.Writer
 	}{f, a.Err}, "")
-	p, err := t.ReadPassword(prompt)
+	p, err := orInterrupted(ctx, func() (string, error) { return t.ReadPassword(prompt) })
 	if errors.Is(err, io.EOF) {
 		fmt.Fprint(a.Err, "\r\n")
 		return "", context.Canceled

@@ -72,12 +72,12 @@ func (o *opened) shareReviewer(ctx context.Context, state string, env func(strin
 }
 
 // initReviewer asks for the passphrase that services and daemons of clients take over.
-func (a *app) initReviewer() error {
+func (a *app) initReviewer(ctx context.Context) error {
 	if sharedHash(a.Env) != "" {
 		fmt.Fprintln(a.Out, "A reviewer is set: daemons that start by themselves take that passphrase.")
 		return nil
 	}
-	if err := a.firstReviewer(); err != nil {
+	if err := a.firstReviewer(ctx); err != nil {
 		return err
 	}
 	if sharedHash(a.Env) == "" {
@@ -89,7 +89,7 @@ func (a *app) initReviewer() error {
 
 // firstReviewer sees to it that somebody can answer the cards of daemons that start by
 // themselves: it asks once, on a terminal.
-func (a *app) firstReviewer() error {
+func (a *app) firstReviewer(ctx context.Context) error {
 	if reviewerFile(a.Env) == "" || sharedHash(a.Env) != "" {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (a *app) firstReviewer() error {
 	}
 	if chosen == "" {
 		var err error
-		if chosen, err = a.askPassphrase(); err != nil {
+		if chosen, err = a.askPassphrase(ctx); err != nil {
 			return err
 		}
 	}

@@ -202,7 +202,7 @@ func (a *app) reviewers(ctx context.Context, o *opened, state, auth string, unwa
 	}
 	chosen := ""
 	if a.InTTY && a.TTY {
-		if chosen, err = a.askPassphrase(); err != nil {
+		if chosen, err = a.askPassphrase(ctx); err != nil {
 			return err
 		}
 	}
@@ -214,9 +214,9 @@ func (a *app) reviewers(ctx context.Context, o *opened, state, auth string, unwa
 	return o.engine.SetPassphrase(ctx, chosen)
 }
 
-func (a *app) askPassphrase() (string, error) {
+func (a *app) askPassphrase(ctx context.Context) (string, error) {
 	for {
-		p, err := a.askSecret("Choose the reviewer's passphrase (Enter generates one): ")
+		p, err := a.askSecret(ctx, "Choose the reviewer's passphrase (Enter generates one): ")
 		if err != nil || p == "" {
 			return "", err
 		}
@@ -224,7 +224,7 @@ func (a *app) askPassphrase() (string, error) {
 			fmt.Fprintln(a.Err, "at least 8 characters, please")
 			continue
 		}
-		again, err := a.askSecret("Once more: ")
+		again, err := a.askSecret(ctx, "Once more: ")
 		if err != nil {
 			return "", err
 		}

@@ -6,17 +6,20 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // terminal is a program on a terminal of its own; what it draws is collected.
 type terminal struct {
 	t    testing.TB
 	file *os.File
+	cmd  *exec.Cmd
 	mu   sync.Mutex // guards out
 	out  []byte
 }
@@ -29,7 +32,7 @@ func (d *daemon) terminal(args ...string) *terminal {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	v := &terminal{t: d.t, file: f}
+	v := &terminal{t: d.t, file: f, cmd: cmd}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -90,6 +93,39 @@ func (v *terminal) press(keys string) {
 	v.mu.Unlock()
 	if _, err := v.file.WriteString(keys); err != nil {
 		v.t.Fatal(err)
+	}
+}
+
+// A daemon that asks for a passphrase ends on the signal that a service manager sends, and
+// leaves the terminal as it was.
+func TestPromptEnds(t *testing.T) {
+	t.Parallel()
+	root, state := dirs(t)
+	d := &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock"), env: []string{"HOLDPOINT_REVIEW_PASSPHRASE="}}
+	v := d.terminal("serve", "--root", root, "--state", state)
+	before, err := unix.IoctlGetTermios(int(v.file.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.shows("Choose the reviewer's passphrase")
+	if raw, err := unix.IoctlGetTermios(int(v.file.Fd()), unix.TCGETS); err != nil || raw.Lflag&unix.ECHO != 0 {
+		t.Fatalf("%v: what is typed would show", err)
+	}
+	if err := v.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- v.cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("it still asks")
+	}
+	if after, err := unix.IoctlGetTermios(int(v.file.Fd()), unix.TCGETS); err != nil || after.Lflag != before.Lflag {
+		t.Errorf("%v: the terminal is left as %v, it was %v", err, after, before)
+	}
+	if there(filepath.Join(state, "holdpoint.sock")) {
+		t.Error("it listens")
 	}
 }
 
