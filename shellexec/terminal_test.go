@@ -71,7 +71,7 @@ func TestTerminal(t *testing.T) {
 			}
 			keys(t, r, "\n")
 			shows(t, r, "30 100\r\n")
-			keys(t, r, "\n\n")
+			_ = r.Type([]byte("\n\n")) // where the signal ended the first read, the shell has ended by now
 			got := r.Wait()
 			if got.Termination != Exited || got.Exit == nil || *got.Exit != 3 {
 				t.Errorf("got %+v", got)
