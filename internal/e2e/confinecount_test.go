@@ -48,6 +48,12 @@ func (c *confinement) count(name string, done, held bool, began time.Time) {
 	}
 }
 
+func (c *confinement) escaped() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.escapes++
+}
+
 // telling says every half minute how far a long run is and what a call takes by now; it gives
 // what ends it.
 func (c *confinement) telling() func() {

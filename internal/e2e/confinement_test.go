@@ -99,7 +99,8 @@ type confinement struct {
 	asking       string // token whose programs wait for a person
 	out, outside string
 	kept         *http.Client // keeps its connections
-	inside       []*os.Root   // of each place, wherever the hands have put it
+	places       []string
+	inside       []*os.Root // of each place, wherever the hands have put it
 	want         int
 	end          time.Time
 	of           string
@@ -116,8 +117,14 @@ type confinement struct {
 	stayed               int // changes that were not taken back
 }
 
-// places are the folders that the hands play with, by the hand.
-var confinedPlaces = []string{"d", "l", "m"}
+// confinedPlaces are the folders that the hands play with, one for each kind of hand. A long
+// run has each twice, so that the daemon is never without a call.
+func confinedPlaces(want int) []string {
+	if want < 10_000 {
+		return []string{"d", "l", "m"}
+	}
+	return []string{"d", "l", "m", "d2", "l2", "m2"}
+}
 
 func newConfinement(t *testing.T) *confinement {
 	c := &confinement{t: t, want: confinedLeast, of: os.Getenv("HOLDPOINT_CONFINE_OF"), only: regexp.MustCompile(os.Getenv("HOLDPOINT_CONFINE_OP")), stop: make(chan bool), per: map[string]*confined{}}
@@ -125,6 +132,7 @@ func newConfinement(t *testing.T) *confinement {
 		t.Fatalf("HOLDPOINT_CONFINE_OF is %q, and neither reads, changes nor programs", c.of)
 	}
 	fmt.Sscan(os.Getenv("HOLDPOINT_CONFINE_N"), &c.want)
+	c.places = confinedPlaces(c.want)
 	if s := os.Getenv("HOLDPOINT_CONFINE_FOR"); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil {
@@ -134,16 +142,11 @@ func newConfinement(t *testing.T) *confinement {
 	}
 	root, state := dirs(t)
 	c.out = filepath.Join(filepath.Dir(root), "OUT")
-	for _, p := range confinedPlaces {
+	for _, p := range c.places {
 		confinedTree(t, filepath.Join(root, p), "inside", "")
 		write(t, filepath.Join(root, "src-"+p), "inside\n")
 	}
 	confinedTree(t, c.out, canary, canary)
-	for link, to := range map[string]string{"d.other": "../OUT", "l/f.other": "../../OUT/f", "l/s/t/x.other": "../../../../OUT/f"} {
-		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	var err error
 	if c.outside, err = sumOf(c.out); err != nil {
 		t.Fatal(err)
@@ -155,36 +158,54 @@ func newConfinement(t *testing.T) *confinement {
 	c.Agent = c.token(M{"name": "bot", "role": "agent", "profile": "bot"})
 	c.trusted = c.token(M{"name": "racer", "role": "agent", "profile": "bot", "workflow": "race"})
 	c.asking = c.token(M{"name": "asker", "role": "agent", "profile": "asking"})
-	c.kept = &http.Client{Timeout: 90 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: len(confinedPlaces), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	c.kept = &http.Client{Timeout: 90 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 16, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
 	}}}
-	for _, p := range confinedPlaces { // something to roll back to
+	for _, p := range c.places { // something to roll back to
 		must(t, c.call("backup_file", M{"path": p + "/k.md"}), "done")
 		must(t, c.call("edit_file", M{"path": p + "/k.md", "old_string": "#", "new_string": "##"}), "done")
 	}
-	in := func(p string) string { return filepath.Join(root, p) }
-	for _, p := range confinedPlaces {
-		r, err := os.OpenRoot(in(p))
+	for _, p := range c.places {
+		r, err := os.OpenRoot(filepath.Join(root, p))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { r.Close() })
 		c.inside = append(c.inside, r)
-	}
-	c.hand(0, func() { exchange(in("d"), in("d.other")) })
-	c.hand(1, func() { exchange(in("l/f"), in("l/f.other")); exchange(in("l/s/t/x"), in("l/s/t/x.other")) })
-	if os.Getuid() == 0 {
-		c.hand(2, func() {
-			if unix.Mount(c.out, in("m"), "", unix.MS_BIND, "") == nil {
-				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
-				unix.Unmount(in("m"), unix.MNT_DETACH)
-			}
-		})
-	} else {
-		c.turns[2].Store(10)
-		t.Log("no mounts: not root")
+		c.lay(filepath.Join(root, p))
 	}
 	return c
+}
+
+// lay puts a hand to work at a place, which its first letter names: a directory, links or a
+// mount.
+func (c *confinement) lay(at string) {
+	link := func(to, name string) {
+		if err := os.Symlink(to, name); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	switch filepath.Base(at)[0] {
+	case 'd':
+		link("../OUT", at+".other")
+		c.hand(0, func() { exchange(at, at+".other") })
+	case 'l':
+		link("../../OUT/f", at+"/f.other")
+		link("../../../../OUT/f", at+"/s/t/x.other")
+		c.hand(1, func() { exchange(at+"/f", at+"/f.other"); exchange(at+"/s/t/x", at+"/s/t/x.other") })
+	case 'm':
+		if os.Getuid() != 0 {
+			c.turns[2].Store(10)
+			c.t.Log("no mounts: not root")
+			return
+		}
+		c.hand(2, func() {
+			if unix.Mount(c.out, at, "", unix.MS_BIND, "") == nil {
+				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				unix.Unmount(at, unix.MNT_DETACH)
+			}
+		})
+	}
 }
 
 // confinedTree makes the same names inside and outside, and a repository.
@@ -323,41 +344,50 @@ func operationOf(call string) string {
 	return name
 }
 
-// all lets a client work in each place until all calls were made as often as wanted.
+// all lets clients work in each place until all calls were made as often as wanted.
 func (c *confinement) all() {
 	var clients sync.WaitGroup
-	for k := range confinedPlaces {
-		clients.Go(func() { c.client(k) })
+	n := len(c.places) * c.crew()
+	for k := range n {
+		clients.Go(func() { c.client(k, n) })
 	}
 	clients.Wait()
+}
+
+// crew is how many clients work in each place. Where programs alone run, which change nothing,
+// they are not in each other's way, and each waits most of the time.
+func (c *confinement) crew() int {
+	if c.of == "programs" {
+		return 4
+	}
+	return 1
 }
 
 // confinedStretch is how many calls in a row a client makes before the outside is looked at.
 const confinedStretch = 100
 
-// client takes turns over the calls, with the numbers of one place.
-func (c *confinement) client(k int) {
+// client takes turns over the calls, with every n-th number, all of one place.
+func (c *confinement) client(k, n int) {
 	at := make([]int, len(c.calls)) // how many of each were made
 	for more := true; more && !c.over(); {
 		more = false
-		for n, call := range c.calls {
-			before := at[n]
-			if at[n] = c.stretch(call, k, before); at[n] > before {
+		for j, call := range c.calls {
+			before := at[j]
+			if at[j] = c.stretch(call, k, n, before); at[j] > before {
 				more = true
 			}
 		}
 	}
 }
 
-// stretch makes some calls of one kind in a row in the k-th place, after which the outside is
-// looked at, and tells how many were made in all.
-func (c *confinement) stretch(call confinedCall, k, made int) int {
-	places, end := len(confinedPlaces), made+confinedStretch
+// stretch makes some calls of one kind in a row, the k-th and each n-th after it, upon which the
+// outside is looked at, and tells how many were made in all.
+func (c *confinement) stretch(call confinedCall, k, n, made int) int {
+	first, end := made, made+confinedStretch
 	if call.class == op.Process {
 		end = made + 4 // a program costs a hundred times as much
 	}
-	first := made
-	for i := made*places + k; i < call.want && made < end && !c.over(); i += places {
+	for i := made*n + k; i < call.want && made < end && !c.over(); i += n {
 		if err := c.one(call, i); err != nil {
 			c.failed.Store(true)
 			c.t.Errorf("%s: %v\n%s", call.name, err, c.Log)
@@ -368,6 +398,7 @@ func (c *confinement) stretch(call confinedCall, k, made int) int {
 	if made > first {
 		if now, err := sumOf(c.out); now != c.outside {
 			c.failed.Store(true)
+			c.escaped()
 			c.t.Errorf("%s: the outside changed, %v", call.name, err)
 		}
 	}
@@ -385,8 +416,8 @@ func (c *confinement) ask(method, path, token string, body M) (M, error) {
 
 // one makes one call in one place, lets it go on if it is held, and takes it back.
 func (c *confinement) one(call confinedCall, i int) error {
-	began, token := time.Now(), c.tokenFor(call, i/len(confinedPlaces))
-	r, err := c.ask("POST", "/v1/call", token, M{"op": operationOf(call.name), "args": confinedCalls[call.name](confinedPlaces[i%len(confinedPlaces)], i)})
+	began, token := time.Now(), c.tokenFor(call, i/len(c.places))
+	r, err := c.ask("POST", "/v1/call", token, M{"op": operationOf(call.name), "args": confinedCalls[call.name](c.places[i%len(c.places)], i)})
 	if err != nil {
 		return err
 	}
@@ -409,7 +440,7 @@ func (c *confinement) one(call confinedCall, i int) error {
 	if err != nil || back || call.class == op.Process {
 		return err
 	}
-	return c.mend(i % len(confinedPlaces))
+	return c.mend(i % len(c.places))
 }
 
 // tokenFor is whose call the n-th in a place is: of ten one waits for a person, where it is
@@ -455,7 +486,7 @@ func (c *confinement) mend(k int) error {
 	c.mu.Lock()
 	c.stayed++
 	c.mu.Unlock()
-	in, src := c.inside[k], filepath.Join(c.Root, "src-"+confinedPlaces[k])
+	in, src := c.inside[k], filepath.Join(c.Root, "src-"+c.places[k])
 	err := in.MkdirAll("s/t", 0o755)
 	for _, name := range []string{"mv", "s/t/x"} {
 		if f, made := in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); made == nil {
@@ -463,7 +494,7 @@ func (c *confinement) mend(k int) error {
 			err = errors.Join(err, bad, f.Close())
 		}
 	}
-	if confinedPlaces[k] == "l" {
+	if c.places[k][0] == 'l' {
 		in.Symlink("../../../../OUT/f", "s/t/x.other") // it may be there
 	}
 	if b, bad := in.ReadFile("k.md"); bad != nil || string(b) != "## inside\n" {
@@ -504,9 +535,7 @@ func (c *confinement) clean(name string, answer M) {
 	}
 	b = bytes.ReplaceAll(b, []byte(canary[:5]+`"`), nil) // the pattern of a search comes back with it
 	if bytes.Contains(b, []byte(canary)) || bytes.Contains(b, []byte(canaryHash)) {
-		c.mu.Lock()
-		c.escapes++
-		c.mu.Unlock()
+		c.escaped()
 		c.t.Errorf("%s tells of the outside: %.600s", name, b)
 	}
 }
@@ -560,10 +589,12 @@ func fileHas(file, word string) (bool, error) {
 	}
 }
 
-// stopped ends the daemon and lays the mount and the links where they were.
+// stopped ends the daemon and takes off what is mounted still.
 func (c *confinement) stopped() {
 	c.daemon.stop(15)
-	unix.Unmount(filepath.Join(c.Root, "m"), unix.MNT_DETACH)
+	for _, p := range c.places {
+		unix.Unmount(filepath.Join(c.Root, p), unix.MNT_DETACH) // of a hand that was stopped in its turn
+	}
 }
 
 // naive does what a server would that checks a name and then uses it.
