@@ -329,3 +329,39 @@ func TestCopyTree(t *testing.T) {
 		}
 	})
 }
+
+// TestRollbackReadsItsSnapshot: whatever else happened to a file, and however much, a rollback
+// reads the one operation that keeps the snapshot. Had it read the others it would have met
+// the damaged one.
+func TestRollbackReadsItsSnapshot(t *testing.T) {
+	t.Parallel()
+	d := quick(t, "")
+	f := filepath.Join(d.Root, "f")
+	write(t, f, "v0\n")
+	kept := must(t, d.call("backup_file", M{"path": "f"}), "done")
+	var edits []M
+	for _, v := range []string{"0", "1", "2"} {
+		edits = append(edits, must(t, d.call("edit_file", M{"path": "f", "old_string": "v" + v, "new_string": "w" + v}), "done"))
+		must(t, d.call("edit_file", M{"path": "f", "old_string": "w" + v, "new_string": "v" + string(v[0]+1)}), "done")
+	}
+	d.stop(syscall.SIGTERM)
+	alter(t, d.State, "operations", "agent = 'x'", text(edits[1], "operation_id"))
+	d.run()
+	d.operator()
+	if r := d.call("list_backups", M{"path": "f"}); code(r) != "state_corrupt" {
+		t.Fatalf("the operation between is not damaged: %v", r)
+	}
+	for _, by := range []M{{"last": true}, {"backup_id": kept["result"].(M)["backup_id"]}} {
+		t.Run("a rollback is not stopped by what is damaged in the file's history since the snapshot", func(t *testing.T) {
+			by["path"] = "f"
+			r := must(t, d.approve(must(t, d.call("rollback_file", by), "review")), "done")
+			if got := read(t, f); got != "v0\n" {
+				t.Errorf("got %q", got)
+			}
+			must(t, d.undo(r), "done")
+			if got := read(t, f); got != "v3\n" {
+				t.Errorf("after its undo: %q", got)
+			}
+		})
+	}
+}

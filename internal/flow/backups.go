@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"holdpoint/fileops"
@@ -26,9 +27,10 @@ const backupMark = "bk_"
 // backups tells each what the store holds for a path and below it, newest first, until that
 // answers false: snapshots, and what changes put away, as long as the operation stands and
 // can be undone. A change that asked for no backup keeps what its undo needs all the same,
-// but it is not listed.
-func (e *Engine) backups(ctx context.Context, w *Workspace, at op.Path, each func(kept) bool) error {
-	return e.jrn.WalkOperations(ctx, journal.Filter{Root: w.Key, State: journal.Committed, Path: string(at)}, func(o journal.Operation) bool {
+// but it is not listed. The filter says in which operations to look.
+func (e *Engine) backups(ctx context.Context, w *Workspace, f journal.Filter, at op.Path, each func(kept) bool) error {
+	f.Root, f.State = w.Key, journal.Committed
+	return e.jrn.WalkOperations(ctx, f, func(o journal.Operation) bool {
 		if o.Dropped || !e.cfg.Now().Before(o.Expires) {
 			return true
 		}
@@ -64,7 +66,8 @@ func (e *Engine) listBackups(ctx context.Context, c *call) (map[string]any, erro
 	a := c.args.(*op.BackupsArgs)
 	size := int(op.Or(a.PageSize, 200))
 	total, after, begun, list := 0, 0, a.Page == "", []kept(nil)
-	err := e.backups(ctx, c.ws, c.facts.Targets[0].Path, func(k kept) bool {
+	at := c.facts.Targets[0].Path
+	err := e.backups(ctx, c.ws, journal.Filter{Path: string(at)}, at, func(k kept) bool {
 		total++ // of all, on whatever page; only what is shown is held
 		switch {
 		case !begun:
@@ -119,7 +122,7 @@ func (e *Engine) lastBackup(ctx context.Context, by op.Caller, req op.Request) o
 	}
 	defer n.Close()
 	last := ""
-	err = e.backups(ctx, w, n.Path, func(k kept) bool {
+	err = e.backups(ctx, w, journal.Filter{Snapshot: string(n.Path)}, n.Path, func(k kept) bool {
 		if k.kind == "snapshot" && k.step.Path == n.Path {
 			last = k.id
 		}
@@ -143,8 +146,12 @@ func (e *Engine) backupOf(ctx context.Context, c *call, at op.Path) (*fileops.Ba
 	if a.BackupID != "" && a.Last {
 		return nil, op.Fail(op.BadRequest, "give backup_id or last, not both").In("args.last")
 	}
+	slot, ok := strings.CutPrefix(a.BackupID, backupMark)
+	if !ok || slot == "" {
+		return nil, nil
+	}
 	var found *kept
-	err := e.backups(ctx, c.ws, at, func(k kept) bool {
+	err := e.backups(ctx, c.ws, journal.Filter{Slot: slot}, at, func(k kept) bool {
 		if k.id == a.BackupID && k.step.Path == at {
 			found = &k
 		}

@@ -120,4 +120,4 @@ func TestSchemaSteps(t *testing.T) {
 }
 
 // laterTables are the tables of the steps after the second schema.
-var laterTables = []string{"op_slots", "approval_content"}
+var laterTables = []string{"op_slots", "approval_content", "op_snapshots"}

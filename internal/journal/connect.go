@@ -16,6 +16,7 @@ type statements struct {
 	seqLive  *sql.Stmt
 	content  *sql.Stmt
 	bySecret *sql.Stmt
+	below    *sql.Stmt
 }
 
 func prepareReads(ctx context.Context, db *sql.DB) (*statements, error) {
@@ -30,6 +31,7 @@ func prepareReads(ctx context.Context, db *sql.DB) (*statements, error) {
 	p.add(&s.seqLive, seqLiveSQL)
 	p.add(&s.content, contentSQL)
 	p.add(&s.bySecret, tokens.selectSQL("WHERE secret = ?"))
+	p.add(&s.below, "SELECT EXISTS (SELECT 1 FROM op_paths WHERE path >= ? AND path < ?)")
 	return s, p.err
 }
 
@@ -37,7 +39,7 @@ func (s *statements) close() {
 	if s == nil {
 		return
 	}
-	for _, st := range append(s.byName[:], s.diff, s.basis, s.slot, s.seqLive, s.content, s.bySecret) {
+	for _, st := range append(s.byName[:], s.diff, s.basis, s.slot, s.seqLive, s.content, s.bySecret, s.below) {
 		if st != nil {
 			st.Close()
 		}
@@ -91,6 +93,7 @@ func (w *writer) prepare(ctx context.Context) error {
 	}
 	p.add(&w.addPath, "INSERT INTO op_paths (path, seq) VALUES (?, ?) ON CONFLICT DO NOTHING") // one operation may touch a path twice
 	p.add(&w.addSlot, "INSERT INTO op_slots (slot, seq) VALUES (?, ?) ON CONFLICT DO NOTHING")
+	p.add(&w.addSnapshot, "INSERT INTO op_snapshots (path, seq) VALUES (?, ?) ON CONFLICT DO NOTHING")
 	p.add(&w.addDiff, "INSERT INTO diffs (seq, diff, digest) VALUES (?, ?, ?)")
 	p.add(&w.addBasis, "INSERT INTO bases (name, basis, digest) VALUES (?, ?, ?)")
 	p.add(&w.addContent, addContentSQL)
@@ -124,7 +127,7 @@ func (w *writer) close() error {
 		}
 		return w.db.Close()
 	}
-	for _, s := range []*sql.Stmt{w.begin, w.commit, w.rollback, w.save, w.release, w.back, w.addPath, w.addSlot, w.addDiff, w.addBasis, w.addContent, w.content, w.addLine, w.dropLine, w.setMeta, w.dropReceipt} {
+	for _, s := range []*sql.Stmt{w.begin, w.commit, w.rollback, w.save, w.release, w.back, w.addPath, w.addSlot, w.addSnapshot, w.addDiff, w.addBasis, w.addContent, w.content, w.addLine, w.dropLine, w.setMeta, w.dropReceipt} {
 		if s != nil {
 			s.Close()
 		}

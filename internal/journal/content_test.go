@@ -148,6 +148,7 @@ func TestForgetApproval(t *testing.T) {
 		}
 		raw(t, j, "DROP TABLE approval_content")
 		raw(t, j, approvals.termsTrigger())
+		raw(t, j, "DROP TABLE op_snapshots")
 		raw(t, j, "PRAGMA user_version = 3")
 		if err := j.Close(); err != nil {
 			t.Fatal(err)

@@ -12,14 +12,17 @@ import (
 	"holdpoint/op"
 )
 
-// Filter picks operations. Zero fields pick all.
+// Filter picks operations. Zero fields pick all. One of Path, Snapshot and Slot at a time.
 type Filter struct {
+	Path     string // a step's path or destination is this or lies below it
+	Snapshot string // a snapshot of this path may be kept: the steps tell
+	Slot     string // a step names this slot of the store
+
 	Root     string
 	Token    op.ID
 	Agent    string
 	Session  string
-	Approval op.ID  // the held call that it executed
-	Path     string // a step's path or destination is this or lies below it
+	Approval op.ID // the held call that it executed
 	Since    time.Time
 	State    OpState
 	Limit    int   // 0 is no limit
@@ -73,39 +76,79 @@ func (j *Journal) Operation(ctx context.Context, id op.ID) (Operation, error) {
 // Operations returns what a filter picks, newest first, without diffs. When rows are
 // damaged it returns the others together with op.StateCorrupt naming the first.
 func (j *Journal) Operations(ctx context.Context, f Filter) ([]Operation, error) {
+	rest, args, err := j.picks(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return j.operations(ctx, rest, args...)
+}
+
+// picks words a filter as what follows the columns and the table.
+func (j *Journal) picks(ctx context.Context, f Filter) (string, []any, error) {
 	var where []string
 	var args []any
 	add := func(condition string, values ...any) {
 		where = append(where, condition)
 		args = append(args, values...)
 	}
+	index, name, err := j.indexFor(ctx, f)
+	if err != nil {
+		return "", nil, err
+	}
+	along, seq := "", "seq"
+	switch {
+	case index != "":
+		along, seq = "JOIN (SELECT seq AS at FROM "+index+" = ?) ON seq = at ", "at"
+		args = append(args, name)
+	case f.Path != "" && f.Path != ".":
+		// '0' is the byte after '/', so the range holds what lies below and nothing else.
+		add("seq IN (SELECT seq FROM op_paths WHERE path = ? OR (path >= ? AND path < ?))", f.Path, f.Path+"/", f.Path+"0")
+	}
 	for _, c := range []struct{ column, value string }{{"root", f.Root}, {"token", string(f.Token)}, {"agent", f.Agent}, {"session", f.Session}, {"approval", string(f.Approval)}, {"state", string(f.State)}} {
 		if c.value != "" {
 			add(c.column+" = ?", c.value)
 		}
 	}
-	if f.Path != "" && f.Path != "." {
-		// '0' is the byte after '/', so the range holds what lies below and nothing else.
-		add("seq IN (SELECT seq FROM op_paths WHERE path = ? OR (path >= ? AND path < ?))", f.Path, f.Path+"/", f.Path+"0")
-	}
 	if !f.Since.IsZero() {
 		add("created >= ?", nanos(f.Since))
 	}
 	if f.Before > 0 {
-		add("seq < ?", f.Before)
+		add(seq+" < ?", f.Before)
 	}
 	if f.After > 0 {
-		add("seq > ?", f.After)
+		add(seq+" > ?", f.After)
 	}
-	rest := "ORDER BY seq DESC"
+	rest := along
 	if len(where) > 0 {
-		rest = "WHERE " + strings.Join(where, " AND ") + " " + rest
+		rest += "WHERE " + strings.Join(where, " AND ")
 	}
+	rest += " ORDER BY " + seq + " DESC"
 	if f.Limit > 0 {
 		rest += " LIMIT ?"
 		args = append(args, f.Limit)
 	}
-	return j.operations(ctx, rest, args...)
+	return rest, args, nil
+}
+
+// indexFor gives the table, with the column to compare, in which the operations of a single
+// thing stand in their order, and the name of that thing. Going along it from the newest a page
+// costs the same however much happened to the thing. A path below which something stood is not
+// one thing; none is empty.
+func (j *Journal) indexFor(ctx context.Context, f Filter) (index, name string, err error) {
+	switch {
+	case f.Slot != "":
+		return "op_slots WHERE slot", f.Slot, nil
+	case f.Snapshot != "":
+		return "op_snapshots WHERE path", f.Snapshot, nil
+	case f.Path == "" || f.Path == ".":
+		return "", "", nil
+	}
+	var below bool
+	err = j.read.below.QueryRowContext(ctx, f.Path+"/", f.Path+"0").Scan(&below)
+	if err != nil || below {
+		return "", "", j.readError(operations, err)
+	}
+	return "op_paths WHERE path", f.Path, nil
 }
 
 // ChangedSince gives the paths that what stands of a root changed after one record, save what

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"fmt"
 	"strings"
 	"time"
@@ -223,21 +224,21 @@ func (t *tx) operationState(id op.ID) (Operation, row, error) {
 	return o, r, err
 }
 
+// addPaths enters an operation into the indexes of paths, slots and snapshots.
 func (t *tx) addPaths(seq int64, steps []op.Step) error {
 	for _, s := range steps {
-		for _, p := range []op.Path{s.Path, s.To} {
-			if p == "" {
-				continue
-			}
-			if _, err := t.exec(t.w.addPath, string(p), seq); err != nil {
-				return err
-			}
+		kept := ""
+		if s.Do == op.Keep {
+			kept = string(s.Path)
 		}
-		for _, slot := range []string{s.Slot, s.Copy} {
-			if slot == "" {
+		for _, e := range []struct {
+			into *sql.Stmt
+			what string
+		}{{t.w.addPath, string(s.Path)}, {t.w.addPath, string(s.To)}, {t.w.addSlot, s.Slot}, {t.w.addSlot, s.Copy}, {t.w.addSnapshot, kept}} {
+			if e.what == "" {
 				continue
 			}
-			if _, err := t.exec(t.w.addSlot, slot, seq); err != nil {
+			if _, err := t.exec(e.into, e.what, seq); err != nil {
 				return err
 			}
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	schemaVersion = 4
+	schemaVersion = 5
 	applicationID = 0x486f6c64 // "Hold", for programs that tell files apart
 )
 
@@ -69,11 +69,11 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL, digest BLOB NOT N
 // steps are what each version adds to the one before it: steps[0] makes schema 2 of
 // schema 1. A database of an older version gets the steps that it lacks when it is opened.
 // A step never changes once a program with it has run; what comes next is a further one.
-var steps = [schemaVersion - 1]string{basisSchema, slotSchema, contentSchema}
+var steps = [schemaVersion - 1]string{basisSchema, slotSchema, contentSchema, snapshotSchema}
 
 // fills put into what a step made what the rows that are there already imply. A new
 // database has none.
-var fills = [schemaVersion - 1]string{"", slotFill, ""}
+var fills = [schemaVersion - 1]string{"", slotFill, "", snapshotFill}
 
 // schemaSQL makes everything: the first schema and all steps.
 func schemaSQL() string { return firstSchema() + strings.Join(steps[:], "") }

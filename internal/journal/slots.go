@@ -19,6 +19,18 @@ const slotFill = `INSERT OR IGNORE INTO op_slots SELECT json_extract(s.value, '$
 INSERT OR IGNORE INTO op_slots SELECT json_extract(s.value, '$.copy'), o.seq FROM operations o, json_each(o.steps) s WHERE json_extract(s.value, '$.copy') <> '';
 `
 
+// The same for snapshots: what stands between a file's newest one and now may be all that
+// ever happened to the file.
+
+const snapshotSchema = `CREATE TABLE op_snapshots (path TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (path, seq)) STRICT, WITHOUT ROWID;
+`
+
+// snapshotFill takes every path of an operation that keeps a snapshot of one: who asks looks
+// at the steps.
+const snapshotFill = `INSERT OR IGNORE INTO op_snapshots SELECT p.path, p.seq FROM op_paths p JOIN operations o ON o.seq = p.seq
+	WHERE EXISTS (SELECT 1 FROM json_each(o.steps) s WHERE json_extract(s.value, '$.do') = 'keep');
+`
+
 // In two steps: the state of an operation lies behind its steps, and where those are many the
 // database walks all of them for each look at it.
 const (

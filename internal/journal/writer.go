@@ -58,9 +58,9 @@ type writer struct {
 	durable  atomic.Int64 // flushed.version, for who does not want to wait
 	flushes  Times        // how long they took
 
-	begin, commit, rollback, save, release, back                                                      *sql.Stmt
-	insert, state, byName, turnTo                                                                     [len(tables)]*sql.Stmt
-	addContent, content, addPath, addSlot, addDiff, addBasis, addLine, dropLine, setMeta, dropReceipt *sql.Stmt
+	begin, commit, rollback, save, release, back                                                                   *sql.Stmt
+	insert, state, byName, turnTo                                                                                  [len(tables)]*sql.Stmt
+	addContent, content, addPath, addSlot, addSnapshot, addDiff, addBasis, addLine, dropLine, setMeta, dropReceipt *sql.Stmt
 }
 
 // point is how far the journal was at one commit.

@@ -89,24 +89,46 @@ func (h *Held) back(ctx context.Context, a *act) (note string, err error) {
 	}
 }
 
-// remade tells the steps before a which directory stands now for the one that was removed.
+// remade tells the steps before a which directory stands now for the one that was removed,
+// and has them act in it by its handle: at this moment its path may lead elsewhere.
 func (h *Held) remade(a *act) {
-	at, _, err := lookAt(a.from.dir, a.from.name)
+	dir, err := h.r.in.open(a.from.dir, a.from.name, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return
+	}
+	defer closeFD(dir)
+	at, _, err := lookAt(dir, "")
 	if err != nil {
 		return
 	}
 	for _, e := range h.acts {
-		if e.index < a.index && e.came.same(a.gone.info) {
+		if e.index >= a.index {
+			continue
+		}
+		if e.came.same(a.gone.info) {
 			e.came = at
 		}
-		if e.index < a.index && e.oursInfo.same(a.gone.info) {
+		if e.oursInfo.same(a.gone.info) {
 			e.oursInfo = at
 		}
+		e.from.follows(a.gone.info, dir, at)
+		e.to.follows(a.gone.info, dir, at)
 	}
 }
 
-// revive opens a step's directory anew if it was removed after the step and made again
-// since: what the step took out of the old one goes back into the new one.
+// follows puts a directory in place of the one that was removed.
+func (at *place) follows(gone Info, dir int, now Info) {
+	if at.dir < 0 || gone.Kind != op.Directory || !at.info.same(gone) {
+		return
+	}
+	if fd, err := dup(dir); err == nil {
+		closeFD(at.dir)
+		at.dir, at.info = fd, now
+	}
+}
+
+// revive opens a step's directory anew if it was removed after the step and made again since,
+// by others: what the step took out of the old one goes back into the new one.
 func (h *Held) revive(at *place, p op.Path) {
 	if at.dir < 0 {
 		return
