@@ -151,8 +151,9 @@ endif
 
 SECURITY_FUZZ ?= 10s
 
-security: build ## the hostile cases by kind, the races tried and their escapes, fuzzing (SECURITY_FUZZ for each target), what doctor --attack finds, and the table beside other servers
+security: build ## the hostile cases by kind, all of them as an ordinary user (where root starts it), the races tried and their escapes, fuzzing (SECURITY_FUZZ for each target), what doctor --attack finds, and the table beside other servers
 	@mkdir -p bin; $(GO) run ./internal/requirements -kinds
+	@test "$$(id -u)" != 0 || $(MAKE) --no-print-directory security-user
 	@status=0; \
 	$(GO) test -count=1 -v -run 'TestConfinement$$|TestTarget$$|TestNoise$$|TestOwnInputs$$|TestEveryBridge$$' ./internal/e2e >bin/security.log 2>&1 || status=1; \
 	$(GO) test -count=1 -v -run 'TestSymlinkRace$$|TestNoSwapWindow$$' ./internal/rooted >>bin/security.log 2>&1 || status=1; \

@@ -252,7 +252,7 @@ func TestStart(t *testing.T) {
 			if what == "another owner" && !anothers(t, &state) {
 				continue
 			}
-			exit, out := refuses(t, root, state, []string{"HOLDPOINT_SOCKET=" + filepath.Join(shortDir(t), "s.sock")})
+			exit, out := refuses(t, root, state, []string{"HOLDPOINT_SOCKET=" + filepath.Join(shortDir(t), "s.sock"), "XDG_CONFIG_HOME=" + shortDir(t)})
 			if exit == 0 || !strings.Contains(out, "state_unsafe") && what != "a file" || !strings.Contains(out, "state") {
 				t.Errorf("%s: exit %d, %s", what, exit, out)
 			}

@@ -25,15 +25,14 @@ func TestReadsOfOddThings(t *testing.T) {
 	syscall.Mkfifo(in("odd/p"), 0o644)
 	device := "odd/null device; "
 	if err := syscall.Mknod(in("odd/null"), syscall.S_IFCHR|0o666, 1<<8|3); os.Geteuid() != 0 {
-		device = ""
-		rootToo(t, "a device is made")
+		device = "" // only root makes devices
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	t.Run("S16 (part) D70 (part) a pipe is never opened and never waited for", func(t *testing.T) {
 		for name, args := range map[string]M{"search_files": {"path": "odd/p", "pattern": "x"}, "validate_file": {"path": "odd/p", "format": "json"}, "preview_markdown": {"path": "odd/p"},
 			"view_file": {"path": "odd/null"}} {
-			if device == "" && args["path"] == "odd/null" {
+			if args["path"] == "odd/null" && !rootToo(t, "a device is made") {
 				continue
 			}
 			begin := time.Now()
