@@ -181,55 +181,6 @@ func rename(fromDir int, from string, toDir int, to string, flags uint) error {
 	return err
 }
 
-// renameShut moves a directory that its owner may not write, such as those of Go's modules. To
-// anybody but root the system permits that only with the right to write it, because what
-// leads upwards from it changes. The owner has that right for as long as the move takes; should
-// a crash come in between, Settle takes it away again.
-func renameShut(fromDir int, from string, toDir int, to string) error {
-	fd, err := unix.Openat(fromDir, from, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return unix.EACCES
-	}
-	defer closeFD(fd)
-	i, _, err := lookAt(fd, "")
-	if err != nil || int(i.UID) != unix.Geteuid() || i.Mode&^0o577 != 0 { // what else it has might not come back
-		return unix.EACCES
-	}
-	if err := unix.Chmod(fdName(fd), i.Mode|writable); err != nil {
-		return unix.EACCES
-	}
-	err = retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, unix.RENAME_NOREPLACE) })
-	_ = unix.Chmod(fdName(fd), i.Mode) // it is the user's own; who moved it compares the mode
-	return err
-}
-
-// writable is the owner's right to write.
-const writable = 0o200
-
-// reshut ends what a crash may have left of renameShut: a directory that a step worked on has
-// the mode that is on record for it, but for the right that was lent.
-func (t *settling) reshut() {
-	for i, s := range t.steps {
-		for _, state := range []op.State{s.Before, s.After} {
-			mode, exact := modeOf(state)
-			if state.Kind != op.Directory || !exact || mode&writable != 0 {
-				continue
-			}
-			for _, at := range append(t.spots(i, s.Path), spot{s.Slot, "."}, spot{path: s.To}) {
-				if at.slot == "" && at.path == "" || at.path == "." && at.slot == "" {
-					continue
-				}
-				if n, err := t.open(at); n != nil && err == nil {
-					if n.Info.Kind == op.Directory && n.Info.Mode == mode|writable && int(n.Info.UID) == unix.Geteuid() {
-						_ = unix.Chmod(fdName(n.self), mode)
-					}
-					n.Close()
-				}
-			}
-		}
-	}
-}
-
 // syncDir makes the names in a held directory durable.
 func syncDir(dir int) error {
 	fd, err := unix.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
