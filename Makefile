@@ -151,9 +151,8 @@ endif
 
 SECURITY_FUZZ ?= 10s
 
-security: build ## the hostile cases by kind, all of them as an ordinary user (where root starts it), the races tried and their escapes, fuzzing (SECURITY_FUZZ for each target), what doctor --attack finds, and the table beside other servers
+security: build ## the hostile cases by kind, the races tried and their escapes, fuzzing (SECURITY_FUZZ for each target), what doctor --attack finds, the table beside other servers, and all cases as an ordinary user (where root starts it)
 	@mkdir -p bin; $(GO) run ./internal/requirements -kinds
-	@test "$$(id -u)" != 0 || $(MAKE) --no-print-directory security-user
 	@status=0; \
 	$(GO) test -count=1 -v -run 'TestConfinement$$|TestTarget$$|TestNoise$$|TestOwnInputs$$|TestEveryBridge$$' ./internal/e2e >bin/security.log 2>&1 || status=1; \
 	$(GO) test -count=1 -v -run 'TestSymlinkRace$$|TestNoSwapWindow$$' ./internal/rooted >>bin/security.log 2>&1 || status=1; \
@@ -164,6 +163,7 @@ security: build ## the hostile cases by kind, all of them as an ordinary user (w
 	awk '{t=$$2;sub(/,.*/,"",t);s=0;if(match(t,/[0-9]+h/))s+=3600*substr(t,RSTART,RLENGTH-1);if(match(t,/[0-9]+m/))s+=60*substr(t,RSTART,RLENGTH-1);if(match(t,/[0-9]+s/))s+=substr(t,RSTART,RLENGTH-1);n++;secs+=s;execs+=$$4;crashes+=$$(NF-1)} \
 	  END{printf "fuzzing: %d targets, %.2f hours, %d inputs, %d crashes\n",n,secs/3600,execs,crashes}' bin/security-fuzz.log; test $$status = 0 || { cat bin/security-fuzz.log; exit 1; }
 	@$(MAKE) --no-print-directory torture 2>bin/torture.log || echo 'the table beside other servers: not run, see bin/torture.log (it needs npm)'
+	@test "$$(id -u)" != 0 || $(MAKE) --no-print-directory security-user
 
 USER_UID ?= 65534
 
