@@ -25,6 +25,10 @@ func planWrite(s Scene, a *op.WriteArgs) (*Plan, error) {
 		if meta.Perm, err = modeBits(a.Mode); err != nil {
 			return nil, err
 		}
+		if !rooted.Legible(meta.Perm) {
+			return nil, op.Fail(op.PermissionDenied, "with mode "+a.Mode+" the daemon could not read what it wrote, so that nobody could take it back").At(t.Path).In("args.mode").
+				Do("give a mode that lets the owner read")
+		}
 		meta.Exact = true
 	}
 	if t.Exists {

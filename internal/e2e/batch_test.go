@@ -340,6 +340,7 @@ func TestBatch(t *testing.T) {
 		before := d.fresh(map[string]string{"a": "one\n", "b": "two\n"})
 		items := []M{item("edit_file", M{"path": "a", "old_string": "one", "new_string": "1"}), item("edit_file", M{"path": "b", "old_string": "two", "new_string": "2"}), item("write_file", M{"path": "c", "content": "new"})}
 		held := must(t, d.batch(items...), "review")
+		asRootOnly(t, "a file is made immutable")
 		chattr(t, "+i", filepath.Join(d.Root, "b"))
 		defer chattr(t, "-i", filepath.Join(d.Root, "b"))
 		r := d.approve(held)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -68,9 +66,9 @@ func hundred() (files map[string]string, items []M) {
 func TestKillBatch(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
-	bin := filepath.Join(t.TempDir(), "holdpoint")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/holdpoint").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	bin, err := plain()
+	if err != nil {
+		t.Fatal(err)
 	}
 	files, items := hundred()
 	if len(items) != 100 {

@@ -167,9 +167,9 @@ func TestCopiedStore(t *testing.T) {
 func TestKillCopied(t *testing.T) {
 	t.Parallel()
 	seed := seedOf(t)
-	bin := filepath.Join(t.TempDir(), "holdpoint")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/holdpoint").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	bin, err := plain()
+	if err != nil {
+		t.Fatal(err)
 	}
 	table := &strings.Builder{}
 	tab := tabwriter.NewWriter(table, 0, 0, 2, ' ', 0)

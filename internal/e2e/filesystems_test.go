@@ -69,9 +69,7 @@ func TestFilesystems(t *testing.T) {
 	}
 	for _, f := range filesystems {
 		t.Run("S100 (part) on "+f.kind+" the tree stays the model's, and what is weaker is said", func(t *testing.T) {
-			if os.Getuid() != 0 {
-				t.Skip("mounting needs root")
-			}
+			asRootOnly(t, "a file system of its own is mounted")
 			dir := f.make(t)
 			weaker := weakerOn(t, bin, dir, f.no)
 			if strings.Contains(weaker, "weak") != (f.no != "") {

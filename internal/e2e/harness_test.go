@@ -64,11 +64,19 @@ const apartBinary = "HOLDPOINT_E2E_APART"
 const top = "../../"
 
 // onItsOwn runs the test again in a mount namespace of its own and reports whether it did,
-// unless whoever runs the tests has seen to the program and to where they run.
+// unless whoever runs the tests has seen to the program and to where they run. An ordinary
+// user has one with a user namespace alone; the daemons get his uid back.
 func onItsOwn(t *testing.T) bool {
 	t.Helper()
+	if uid := os.Geteuid(); uid != 0 {
+		return apart.Run(t, apartBinary+"="+binary, daemonUser+"="+fmt.Sprintf("--map-user=%d --map-group=%d", uid, os.Getegid()))
+	}
 	return os.Getenv(apartBinary) == "" && apart.Run(t, apartBinary+"="+binary)
 }
+
+// daemonUser says, in the environment of tests that are root in a user namespace alone, whose
+// uid daemons get.
+const daemonUser = "HOLDPOINT_E2E_USER"
 
 // daemon is one running `holdpoint serve` with its own state and workspace.
 type daemon struct {
@@ -140,6 +148,9 @@ func (d *daemon) run(wrap ...string) {
 	bin := binary
 	if d.bin != "" {
 		bin = d.bin
+	}
+	if back := os.Getenv(daemonUser); back != "" {
+		wrap = append(append(wrap, "unshare", "--user"), strings.Fields(back)...)
 	}
 	argv := append(append(wrap, bin, "serve", "--root", d.Root), d.args...)
 	d.cmd = exec.Command(argv[0], argv[1:]...)

@@ -766,8 +766,7 @@ func TestMounts(t *testing.T) {
 	y := yard{out: filepath.Join(filepath.Dir(root), "OUT")}
 	write(t, filepath.Join(y.out, "secret"), "outside bytes\n")
 	write(t, filepath.Join(root, "t", "m", "x"), "x\n")
-	script := `mount --bind "$1" "$2" && shift 2 && exec "$@"`
-	y.daemon = underOn(t, root, state, "unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", y.out, filepath.Join(root, "t", "m"))
+	y.daemon = underOn(t, root, state, inMounts(`mount --bind "$1" "$2"`, y.out, filepath.Join(root, "t", "m"))...)
 	t.Run("S17 what is mounted into the root is outside, and a tree that holds it is not deleted", func(t *testing.T) {
 		for o, r := range y.each(t, "t/m/secret", reaching...) {
 			if c := code(r); c != "crosses_mount" && c != "outside_workspace" {

@@ -45,9 +45,7 @@ type disk struct {
 var diskSize int64 = 512 << 20
 
 func newDisk(t *testing.T, kind string) *disk {
-	if os.Getuid() != 0 {
-		t.Skip("mounting needs root")
-	}
+	asRootOnly(t, "a disk of its own is mounted")
 	base := t.TempDir()
 	d := &disk{t: t, kind: kind, image: filepath.Join(base, "img"), mount: filepath.Join(base, "mnt")}
 	f, err := os.Create(d.image)
@@ -111,6 +109,7 @@ type slot struct {
 // credential that works; whatever was in flight is wholly there or wholly absent.
 // HOLDPOINT_CRASHES sets the crashes per filesystem.
 func TestPowerCut(t *testing.T) {
+	asRootOnly(t, "the power of a disk is cut that is mounted for it")
 	if onItsOwn(t) {
 		return
 	}

@@ -407,10 +407,13 @@ func TestProcessSession(t *testing.T) {
 		}
 		p = d.terminal("attach", id)
 		p.shows("three")
-		for _, k := range []string{"A and a half\x1b", "Gonew line\x1b", ":wq\r"} {
-			p.press(k)
+		for _, typed := range [][2]string{{"A", " and a half"}, {"Go", "new line"}} {
+			p.press(typed[0] + typed[1])
+			p.shows(typed[1]) // on a busy machine vi comes to it later
+			p.press("\x1b")
 			time.Sleep(150 * time.Millisecond)
 		}
+		p.press(":wq\r")
 		p.shows("The session ended: exit 0")
 		if got := read(t, filepath.Join(d.Root, "letter")); got != "two and a half\nthree\nnew line\n" {
 			t.Errorf("got %q", got)

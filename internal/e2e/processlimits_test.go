@@ -29,7 +29,7 @@ func TestProcessLimits(t *testing.T) {
 		}
 	})
 	t.Run("S90 further starts fail inside, the daemon answers, and all is gone afterwards", func(t *testing.T) {
-		held := d.shell("i=0; while [ $i -lt 500 ]; do sleep 77.5 & i=$((i+1)); done; echo started; sleep 77.5", M{"timeout_ms": 3500})
+		held := d.shell("i=0; while [ $i -lt 500 ]; do sleep 77.5 & i=$((i+1)); done; echo started; sleep 77.5", M{"timeout_ms": 60000}) // it ends by the start that fails
 		answer := d.letting(held)
 		until(t, "many sleepers", func() bool { return len(running("77.5")) > 250 })
 		begin := time.Now()

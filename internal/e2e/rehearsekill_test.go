@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -19,9 +18,9 @@ import (
 func TestRehearseKill(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(seedOf(t), 1))
-	bin := filepath.Join(t.TempDir(), "holdpoint") // the race detector makes calls of its own
-	if out, err := exec.Command("go", "build", "-o", bin, "../../cmd/holdpoint").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	bin, err := plain()
+	if err != nil {
+		t.Fatal(err)
 	}
 	root, state := dirs(t)
 	for i := range 6 {

@@ -79,6 +79,7 @@ type process struct {
 	timeout   time.Duration
 	stat      map[op.Path]rooted.Info // of the root before; nil where there are too many names
 	readOnly  []string
+	shut      []op.Path  // directories that this user may not read
 	names     []string   // protected ones that are not to appear at the top of the root
 	unmarked  int        // protected names that are too many to be mounted
 	rehearsal *rehearsal // nil: it runs for real
@@ -508,12 +509,28 @@ func (e *Engine) manifest(ctx context.Context, c *call, p *process) error {
 		}
 		p.readOnly = append(p.readOnly, string(at))
 		return true
-	})
+	}, func(at op.Path) { p.shut = append(p.shut, at) })
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	p.stat = list
-	return err
+	if p.stat = list; err != nil {
+		return err
+	}
+	p.holdShut(mounts)
+	return nil
+}
+
+// holdShut holds read-only what this user may not read: the program is the same user, and may
+// open a directory of his own up. What it did in there could be told by nobody, and whether
+// something protected lies in it either. Where that cannot be held not all is known.
+func (p *process) holdShut(mounts bool) {
+	for _, at := range p.shut {
+		if !mounts || len(p.readOnly) >= maxMounts {
+			p.stat = nil
+			return
+		}
+		p.readOnly = append(p.readOnly, string(at))
+	}
 }
 
 func on(levels []shellexec.Level, name string) bool {
@@ -527,8 +544,9 @@ func on(levels []shellexec.Level, name string) bool {
 
 // stats lists all that stands in the root. What held answers true for is taken with its
 // own name only: nothing below it can change. held is asked of every name, also where they
-// are too many to be listed, or one is a mount point: then the answer is errEnough.
-func (w *Workspace) stats(ctx context.Context, held func(p op.Path, dir bool) bool) (map[op.Path]rooted.Info, error) {
+// are too many to be listed, or one is a mount point: then the answer is errEnough. shut is
+// told of the directories that this user may not read; what is below them is not in the list.
+func (w *Workspace) stats(ctx context.Context, held func(p op.Path, dir bool) bool, shut func(p op.Path)) (map[op.Path]rooted.Info, error) {
 	n, err := w.Root.Look(ctx, ".", false)
 	if err != nil {
 		return nil, err
@@ -546,7 +564,11 @@ func (w *Workspace) stats(ctx context.Context, held func(p op.Path, dir bool) bo
 			return fs.SkipDir
 		}
 		return nil
-	}, func(p op.Path) error {
+	}, func(p op.Path, why error) error {
+		if errors.Is(why, op.PermissionDenied) {
+			shut(p)
+			return nil
+		}
 		whole = false // what lies on another file system cannot be compared here
 		held(p, true)
 		return nil

@@ -247,6 +247,9 @@ func (e *Engine) confinedLines(p *process) []string {
 	case len(p.readOnly) > 0:
 		out = append(out, fmt.Sprintf("read-only inside the root: %s", strings.Join(escaped(p.readOnly), ", ")))
 	}
+	if len(p.shut) > 0 && p.stat != nil {
+		out = append(out, "the daemon may not read these directories, so that nothing in them can be changed: "+strings.Join(escaped(p.shut), ", "))
+	}
 	if p.unmarked > 0 {
 		out = append(out, fmt.Sprintf("%d more protected paths are not held, only compared afterwards", p.unmarked))
 	}
@@ -263,15 +266,15 @@ func (e *Engine) confinedLines(p *process) []string {
 		out = append(out, "processor time is not limited, but for the time limit of the run: the operator set no limit")
 	}
 	if p.stat == nil {
-		out = append(out, "too much stands in the root, or another file system is mounted in it, to tell afterwards what changed")
+		out = append(out, "too much stands in the root, or another file system is mounted in it, or the daemon may not read all of it, to tell afterwards what changed")
 	}
 	return out
 }
 
-func escaped(list []string) []string {
+func escaped[T ~string](list []T) []string {
 	out := make([]string, 0, len(list))
 	for _, s := range list {
-		out = append(out, op.Escape(s))
+		out = append(out, op.Escape(string(s)))
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -286,14 +287,15 @@ func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) (diffs []dif
 		r.Warnings = append(r.Warnings, op.Warning{Code: code, Message: fmt.Sprintf(format, a...)})
 	}
 	if c.process.stat == nil {
-		warn("effects_unknown", "too much stands in the root to tell what changed")
+		warn("effects_unknown", "too much stands in the root, or not all of it may be read, to tell what changed")
 		return nil, false
 	}
 	held := map[op.Path]bool{}
 	for _, p := range c.process.readOnly {
 		held[op.Path(p)] = true
 	}
-	now, err := c.ws.stats(ctx, func(p op.Path, _ bool) bool { return held[p] })
+	shut := map[op.Path]bool{}
+	now, err := c.ws.stats(ctx, func(p op.Path, _ bool) bool { return held[p] }, func(p op.Path) { shut[p] = true })
 	if err != nil {
 		warn("effects_unknown", "what changed could not be found out: %v", err)
 		return nil, false
@@ -307,6 +309,7 @@ func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) (diffs []dif
 	for p, was := range c.process.stat {
 		is, there := now[p]
 		switch {
+		case !there && covers(shut, p): // it may be there
 		case !there:
 			add(p, "deleted", was, rooted.Info{Kind: op.Absent})
 		case was.Kind != is.Kind, was.Kind == op.Directory && was.Mode != is.Mode,
@@ -318,6 +321,10 @@ func (e *Engine) changes(ctx context.Context, c *call, r *op.Reply) (diffs []dif
 		if _, there := c.process.stat[p]; !there {
 			add(p, "created", rooted.Info{Kind: op.Absent}, is)
 		}
+	}
+	if len(shut) > 0 {
+		list := escaped(slices.Sorted(maps.Keys(shut)))
+		warn("effects_unknown", "it left directories that the daemon may not read, so that what lies in them is not known: %s", escapedList(list))
 	}
 	slices.SortFunc(diffs, func(a, b difference) int { return strings.Compare(string(a.path), string(b.path)) })
 	for _, d := range diffs[:min(len(diffs), maxChanges)] {

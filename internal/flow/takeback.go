@@ -276,12 +276,15 @@ func below(diffs []difference, at op.Path) (names int, size int64) {
 	return names, size
 }
 
-func escapedLine(list []string) string {
+func escapedLine(list []string) string { return "this cannot be taken back: " + escapedList(list) }
+
+// escapedList names the first ones and counts the rest.
+func escapedList(list []string) string {
 	s := strings.Join(list[:min(len(list), shownKept)], ", ")
 	if more := len(list) - shownKept; more > 0 {
 		s += fmt.Sprintf(" and %d more", more)
 	}
-	return "this cannot be taken back: " + s
+	return s
 }
 
 // recordRun makes an operation of what a program did. The old bytes are durable before.

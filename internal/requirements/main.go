@@ -19,6 +19,8 @@ func run(args []string, out, errs io.Writer) int {
 	flags.SetOutput(errs)
 	verbose := flags.Bool("v", false, "list every id with its tests")
 	kinds := flags.Bool("kinds", false, "count the security cases by kind")
+	cases := flags.String("cases", "", "list the tests that name an id of this letter, by package")
+	log := flags.String("ran", "", "with -cases: say what this log of go test -v shows of each id, and what it leaves out")
 	onlyOpen := flags.Bool("open", false, "list only the ids that are open or covered in part")
 	root := flags.String("root", ".", "the module's directory")
 	prove := flags.Int("prove", 0, "take out the guards of so many covered ids, and run their tests")
@@ -39,6 +41,8 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	faults := list.join(claims)
 	switch {
+	case *cases != "":
+		return list.cases(*root, *cases, *log, claims, out, errs)
 	case *prove > 0 || *only != "":
 		return list.prove(*root, *prove, *seed, *only, out, errs)
 	case *kinds:
@@ -54,6 +58,26 @@ func run(args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, f)
 	}
 	if len(faults) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// cases lists the tests of the ids of a letter, or judges the log of a run of them.
+func (l *lists) cases(root, letter, log string, claims []claim, out, errs io.Writer) int {
+	tests, err := caseTests(root, letter, claims)
+	if err == nil && log == "" {
+		printTests(out, tests)
+		return 0
+	}
+	good := false
+	if err == nil {
+		good, err = l.printRan(out, letter, log, tests, claims)
+	}
+	if err != nil {
+		fmt.Fprintln(errs, err)
+	}
+	if !good {
 		return 1
 	}
 	return 0

@@ -162,9 +162,9 @@ func (h *harvest) entry(ctx context.Context, up, low *Node, name string, hides b
 		if u.Info.Mode != l.Info.Mode {
 			h.left("the mode of the directory %s, %s in the view, stays %s", op.Escape(string(u.Path)), u.Info.ModeString(), l.Info.ModeString())
 		}
-		return h.dir(ctx, u, l, hides || opaque(u))
+		return h.unread(u, h.dir(ctx, u, l, hides || opaque(u)))
 	case u.Info.Kind == op.File && l != nil && l.Info.Kind == op.File:
-		return h.file(ctx, u, l)
+		return h.unread(u, h.file(ctx, u, l))
 	case u.Info.Kind == op.Symlink && l != nil && l.Info.Kind == op.Symlink && u.Info.Target == l.Info.Target:
 		h.Dropped++
 		return nil
@@ -172,12 +172,23 @@ func (h *harvest) entry(ctx context.Context, up, low *Node, name string, hides b
 		h.left("%s is a %s, which is not put into the workspace", op.Escape(string(u.Path)), u.Info.Kind)
 		return nil
 	}
-	if l != nil {
-		if err := h.gone(ctx, l); err != nil {
-			return err
-		}
+	if l == nil {
+		return h.unread(u, h.come(ctx, u))
+	}
+	if err := h.gone(ctx, l); err != nil {
+		return err
 	}
 	return h.come(ctx, u)
+}
+
+// unread leaves out what this user may not read, such as a file without any rights that the
+// program made: what nobody looked at is not put into the workspace.
+func (h *harvest) unread(u *Node, err error) error {
+	if !errors.Is(err, op.PermissionDenied) {
+		return err
+	}
+	h.left("the daemon may not read %s or something in it, and does not put it into the workspace", op.Escape(string(u.Path)))
+	return nil
 }
 
 // file compares a file that was copied up with the one it was copied from.

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		withoutLeaseRole()
 	case "rival":
 		rivalRole(os.Args[1])
+	case "shut":
+		shutRole(os.Args[1])
 	case "stranger":
 		strangerRole(os.Args[1])
 	case "cell":

@@ -70,7 +70,7 @@ func (n *Node) Survey(context.Context, func(op.Path, Info)) (Manifest, error) {
 }
 func (n *Node) State(context.Context) (op.State, error) { return op.State{}, unsupported() }
 func (n *Node) Tree(context.Context, Visit) error       { return unsupported() }
-func (n *Node) TreePast(context.Context, Visit, func(op.Path) error) error {
+func (n *Node) TreePast(context.Context, Visit, func(op.Path, error) error) error {
 	return unsupported()
 }
 

@@ -49,6 +49,7 @@ func (r *Root) Settle(ctx context.Context, s *Store, steps []op.Step) (Settled, 
 	}
 	t.h.inPieces = len(steps) > r.whole && t.h.far == nil
 	defer t.h.Close()
+	t.reshut()
 	was, all, err := t.survey(ctx)
 	if err != nil {
 		return Settled{}, err

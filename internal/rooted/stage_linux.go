@@ -85,6 +85,9 @@ func (s *Store) stageIn(fd int, slot string, m Meta, fill func(fd int) (op.Diges
 	if err != nil {
 		return out, err
 	}
+	if !Legible(i.Mode) {
+		return out, op.Fail(op.PermissionDenied, "with mode "+i.ModeString()+" the daemon could not read it again")
+	}
 	s.markFresh(slot, i)
 	s.staging(slot, s.begin(func() error {
 		defer closeFD(fd)

@@ -97,3 +97,68 @@ func strangerEdit(r *Root, s *Store, p op.Path, slot string) error {
 	_, err = h.Apply(ctx())
 	return err
 }
+
+// A crash while a directory that its owner may not write is on the move leaves it with the
+// right to write that was lent to him: who settles takes it away, wherever it stands.
+func TestSettleShut(t *testing.T) {
+	rootOnly(t)
+	dir := fastDir(t)
+	must(t, os.Chmod(dir, 0o755))
+	for _, d := range []string{"ws", "state"} {
+		must(t, os.Mkdir(filepath.Join(dir, d), 0o755))
+		must(t, os.Chown(filepath.Join(dir, d), 3000, 3000))
+	}
+	c := self("shut", dir)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 3000, Gid: 3000}}
+	out, err := c.Output()
+	must(t, err)
+	want := "before the move: undone, mode 0555\nafter the move: done, mode 0555\nanother mode: undone, mode 0775\n"
+	if string(out) != want {
+		t.Errorf("got\n%s\nwant\n%s", out, want)
+	}
+}
+
+func shutRole(dir string) {
+	must := func(err error) {
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(0)
+		}
+	}
+	r, err := Open(filepath.Join(dir, "ws"), Options{})
+	must(err)
+	s, err := OpenStore(filepath.Join(dir, "state", "store"), r)
+	must(err)
+	at := filepath.Join(r.Dir(), "d")
+	for i, c := range []struct {
+		name  string
+		moved bool
+		left  os.FileMode
+	}{{"before the move", false, 0o755}, {"after the move", true, 0o755}, {"another mode", false, 0o775}} {
+		os.Chmod(at, 0o755)
+		must(os.MkdirAll(filepath.Join(at, "in"), 0o755))
+		must(os.Chmod(at, 0o555))
+		n, err := r.Look(ctx(), "d", false)
+		must(err)
+		before, err := n.State(ctx())
+		must(err)
+		n.Close()
+		step := op.Step{Do: op.Take, Path: "d", Slot: fmt.Sprint("s", i), Before: before, After: op.State{Kind: op.Absent}}
+		must(os.Chmod(at, c.left))
+		if c.moved {
+			must(os.Rename(at, filepath.Join(dir, "state", "store", step.Slot)))
+		}
+		got, err := r.Settle(ctx(), s, []op.Step{step})
+		must(err)
+		word := "undone"
+		if got.Done {
+			word = "done"
+		}
+		info, err := os.Stat(at)
+		if err != nil {
+			info, err = os.Stat(filepath.Join(dir, "state", "store", step.Slot))
+		}
+		must(err)
+		fmt.Printf("%s: %s, mode %04o\n", c.name, word, info.Mode().Perm())
+	}
+}

@@ -174,7 +174,11 @@ func reopen(fd, flags int) (out int, err error) {
 // rename moves or exchanges names between held directories; flags must not be 0, which
 // would replace what stands at the destination.
 func rename(fromDir int, from string, toDir int, to string, flags uint) error {
-	return retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, flags) })
+	err := retry(func() error { return unix.Renameat2(fromDir, from, toDir, to, flags) })
+	if err == unix.EACCES && flags == unix.RENAME_NOREPLACE && unix.Geteuid() != 0 {
+		return renameShut(fromDir, from, toDir, to)
+	}
+	return err
 }
 
 // syncDir makes the names in a held directory durable.

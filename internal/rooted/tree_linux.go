@@ -65,9 +65,10 @@ func (n *Node) names() ([]string, error) {
 // fs.SkipDir to pass over a directory, and any other error ends the walk.
 func (n *Node) Tree(ctx context.Context, fn Visit) error { return n.TreePast(ctx, fn, nil) }
 
-// TreePast is Tree that passes over mount points: past is told of each, and ends the walk
-// by an error. nil ends it with crosses_mount.
-func (n *Node) TreePast(ctx context.Context, fn Visit, past func(p op.Path) error) error {
+// TreePast is Tree that passes over mount points and over directories that may not be read,
+// of which fn was told before: past is told of each with the reason, crosses_mount or
+// permission_denied, and ends the walk by an error. nil ends it with the reason.
+func (n *Node) TreePast(ctx context.Context, fn Visit, past func(p op.Path, why error) error) error {
 	entries, err := n.Entries(ctx)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func (n *Node) TreePast(ctx context.Context, fn Visit, past func(p op.Path) erro
 	return n.visitAll(ctx, entries, fn, past)
 }
 
-func (n *Node) visitAll(ctx context.Context, entries []Entry, fn Visit, past func(op.Path) error) error {
+func (n *Node) visitAll(ctx context.Context, entries []Entry, fn Visit, past func(op.Path, error) error) error {
 	for _, e := range entries {
 		if err := n.visit(ctx, e, fn, past); err != nil {
 			return err
@@ -84,7 +85,7 @@ func (n *Node) visitAll(ctx context.Context, entries []Entry, fn Visit, past fun
 	return nil
 }
 
-func (n *Node) visit(ctx context.Context, e Entry, fn Visit, past func(op.Path) error) error {
+func (n *Node) visit(ctx context.Context, e Entry, fn Visit, past func(op.Path, error) error) error {
 	p := n.Path.Join(e.Name)
 	if e.Info.Kind != op.Directory {
 		err := fn(p, e.Info, func() (*Node, error) { return n.child(e.Name) })
@@ -98,7 +99,7 @@ func (n *Node) visit(ctx context.Context, e Entry, fn Visit, past func(op.Path) 
 		return nil
 	}
 	if past != nil && errors.Is(err, op.CrossesMount) {
-		return past(p)
+		return past(p, err)
 	}
 	if err != nil {
 		return err
@@ -114,6 +115,9 @@ func (n *Node) visit(ctx context.Context, e Entry, fn Visit, past func(op.Path) 
 	entries, err := dir.Entries(ctx)
 	if errors.Is(err, op.NotFound) {
 		return nil // it went since it was opened, as if there had been nothing in it
+	}
+	if past != nil && errors.Is(err, op.PermissionDenied) {
+		return past(p, err)
 	}
 	if err != nil {
 		return err

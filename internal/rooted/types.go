@@ -2,6 +2,7 @@ package rooted
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -21,6 +22,10 @@ const (
 type Options struct {
 	NoOpenat2 bool // walk name by name although the kernel has openat2
 }
+
+// Legible reports whether the daemon's user could read a file of its own with these bits. One
+// that it could not has no hash, and so neither proof nor way back.
+func Legible(perm uint32) bool { return perm&0o400 != 0 || os.Geteuid() == 0 }
 
 // Info is what stands at a path. Device, inode and times are for comparison between
 // handles of one execution and are never pinned.
