@@ -47,10 +47,19 @@ func openBinary(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	name := filepath.Join(dir, "tester")
-	if err := os.WriteFile(name, b, 0o755); err != nil {
+	program(t, name, b)
+	return name
+}
+
+// program writes one that is to be run. No process begins meanwhile: it would hold the file
+// open for writing until its own program runs, and nobody can run such a file.
+func program(t *testing.T, at string, b []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(at, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return name
 }
 
 // asUser is one run inside of a process of another user: the test binary, started again,

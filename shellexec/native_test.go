@@ -33,9 +33,7 @@ func TestOtherCalls(t *testing.T) {
 	elf = append(elf, code...)
 	for _, confined := range []bool{false, true} {
 		s := shell(t, "")
-		if err := os.WriteFile(s.Root+"/prog", elf, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		program(t, s.Root+"/prog", elf)
 		f, err := os.Open(s.Root + "/prog")
 		if err != nil {
 			t.Fatal(err)

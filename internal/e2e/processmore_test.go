@@ -19,7 +19,16 @@ func copied(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 	os.Remove(to) // it may be running
-	if err := os.WriteFile(to, b, 0o755); err != nil {
+	program(t, to, b)
+}
+
+// program writes one that is to be run. No process begins meanwhile: it would hold the file
+// open for writing until its own program runs, and nobody can run such a file.
+func program(t *testing.T, at string, b []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(at, b, 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -67,9 +67,7 @@ func TestProcessReach(t *testing.T) {
 					os.Chmod(p, 0o755)
 				}
 				os.Mkdir(state, 0o700)
-				if err := os.WriteFile(filepath.Join(root, "tester"), self, 0o755); err != nil {
-					t.Fatal(err)
-				}
+				program(t, filepath.Join(root, "tester"), self)
 				for _, p := range []string{root, state} {
 					if err := os.Chown(p, uid, uid); err != nil {
 						t.Fatal(err)
