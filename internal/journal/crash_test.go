@@ -306,7 +306,7 @@ func TestFolding(t *testing.T) {
 	j.w.folds.Wait()
 	log, err := os.Stat(filepath.Join(j.Dir(), dataName+"-wal"))
 	data, err2 := os.Stat(filepath.Join(j.Dir(), dataName))
-	if err != nil || err2 != nil || data.Size() < 4<<20 || log.Size() > 16<<20 {
+	if err != nil || err2 != nil || data.Size() < 1<<20 || log.Size() > 16<<20 {
 		t.Errorf("database %d bytes, log %d bytes, %v %v", data.Size(), log.Size(), err, err2)
 	}
 	if bad, err := j.Check(t.Context()); err != nil || len(bad) > 0 {
