@@ -86,6 +86,10 @@ func StartDaemon(binary, root, state string, env ...string) (*Daemon, error) {
 	d.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: maxCallers, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(state, "holdpoint.sock"))
 	}}}
+	if r, err := d.http.Get("http://holdpoint/readyz"); err == nil {
+		r.Body.Close()
+		return nil, errors.New("a daemon serves this state already, and would answer instead: " + state)
+	}
 	if err := d.cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +30,9 @@ func (c *course) grownRows() (out []row) {
 		make func() (*pair, error)
 	}{
 		{fmt.Sprintf("%d files beside 1,000", c.files), sync.OnceValues(func() (*pair, error) { return c.pairOf(c.amongFiles, c.files, 1000) })},
-		{fmt.Sprintf("%d operations of history beside 10", c.files), sync.OnceValues(func() (*pair, error) { return c.pairOf(c.afterHistory, c.files, 10) })},
+		{fmt.Sprintf("%d operations of history beside 10", c.files), sync.OnceValues(func() (*pair, error) {
+			return c.pairOf(func(n int) (place, error) { return c.afterHistory("after", n) }, c.files, 10)
+		})},
 	} {
 		both := func(do func(place) side) func() ([]side, error) {
 			return func() ([]side, error) {
@@ -84,8 +85,8 @@ func (c *course) amongFiles(n int) (place, error) {
 // afterHistory is a workspace of 1,000 files whose journal holds n operations. They are made
 // without flushes, which their number would wait for, by ten callers with a file each; the
 // daemon that is measured flushes as usual.
-func (c *course) afterHistory(n int) (place, error) {
-	name := fmt.Sprint("after", n)
+func (c *course) afterHistory(name string, n int) (place, error) {
+	name = fmt.Sprint(name, n)
 	p, err := c.servedFiles(name, 1000, "HOLDPOINT_CONFIG="+filepath.Join(c.work, "relaxed.toml"))
 	if err != nil {
 		return place{}, err
@@ -246,9 +247,9 @@ func (c *course) restarted(name string, p *place) side {
 // history is how an edit's cost grows with the operations before it.
 func (c *course) history() (points []point, err error) {
 	for n := 10; n <= c.files; n *= 10 {
-		p, err := c.afterHistory(n)
+		p, err := c.afterHistory("history", n)
 		if err != nil {
-			return nil, fmt.Errorf("%s operations: %w", strconv.Itoa(n), err)
+			return nil, fmt.Errorf("%d operations: %w", n, err)
 		}
 		ms, err := c.editAt(p)
 		p.d.Stop()

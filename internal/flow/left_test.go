@@ -5,9 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"holdpoint/audit"
 	"holdpoint/internal/flow"
-	"holdpoint/internal/journal"
 	"holdpoint/op"
 )
 
@@ -19,15 +17,7 @@ func TestStoreAsLeft(t *testing.T) {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	j, err := journal.Open(state, journal.Options{CreatedOK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { l.Close(); j.Close() }()
+	j, l := flow.OpenState(t, state)
 	start := func() (*flow.Engine, *flow.Workspace) {
 		t.Helper()
 		e := flow.New(flow.Config{Version: "test"}, j, l, nil)

@@ -6,9 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"holdpoint/audit"
 	"holdpoint/internal/flow"
-	"holdpoint/internal/journal"
 	"holdpoint/op"
 	"holdpoint/review"
 )
@@ -17,15 +15,7 @@ import (
 // for a passkey only where it could enroll any key. A provider signs in whom it likes.
 func TestRegisterBesideKeys(t *testing.T) {
 	ctx, state := t.Context(), filepath.Join(t.TempDir(), "state")
-	j, err := journal.Open(state, journal.Options{CreatedOK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { l.Close(); j.Close() }()
+	j, l := flow.OpenState(t, state)
 	e := flow.New(flow.Config{Version: "test"}, j, l, nil)
 	defer e.Close()
 	e.PasskeySite(review.Site{ID: "localhost", Origin: "http://localhost:7117"})

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"holdpoint/audit"
 	"holdpoint/internal/flow"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
@@ -22,15 +21,7 @@ func TestSwitchSettled(t *testing.T) {
 			if err := os.Mkdir(root, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			j, err := journal.Open(state, journal.Options{CreatedOK: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := audit.Open(filepath.Join(state, "audit"), j.Key(), audit.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { l.Close(); j.Close() }()
+			j, l := flow.OpenState(t, state)
 			wide := flow.Profile{Profile: op.DefaultProfile(), Visible: true}
 			wide.RequireApproval = false
 			start := func() *flow.Engine {
