@@ -53,15 +53,14 @@ func (s *Server) postToken(w http.ResponseWriter, r *http.Request, _ op.Caller) 
 	if root != "" {
 		req.Roots = []string{root}
 	}
-	if list, ok := o["roots"].([]any); ok {
-		for _, v := range list {
-			if k, ok := v.(string); ok {
-				req.Roots = append(req.Roots, k)
-			}
-		}
+	// A list that is passed over because it is none would leave the token unbound.
+	var more []string
+	if err == nil {
+		more, err = texts(o, "roots")
 	}
-	if n, ok := o["clearance"].(int64); ok {
-		req.Clearance = int(n)
+	req.Roots = append(req.Roots, more...)
+	if err == nil {
+		req.Clearance, err = clearanceOf(o)
 	}
 	if err == nil && expires != "" {
 		if req.Expires, err = Span(expires); err != nil {
@@ -82,6 +81,17 @@ func (s *Server) postToken(w http.ResponseWriter, r *http.Request, _ op.Caller) 
 		Token string `json:"token"` // shown this once
 	}{viewOf(t), secret})
 }
+
+// clearanceOf takes the owner's clearance; absent is none.
+func clearanceOf(o op.Object) (int, error) {
+	n, err := number(o, "clearance")
+	if _, given := o["clearance"]; given && err == nil && (n < 1 || n > maxClearance) {
+		err = op.Fail(op.BadRequest, "clearance must be a number from 1 to 1,000,000").In("clearance")
+	}
+	return int(n), err
+}
+
+const maxClearance = 1_000_000
 
 // Span reads a length of time; "30d" counts days.
 func Span(s string) (time.Duration, error) {

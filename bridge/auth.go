@@ -66,8 +66,8 @@ func WithSocket(ctx context.Context) context.Context { return context.WithValue(
 
 // caller finds out who asks, by the bearer token alone. The body is not read before.
 func (s *Server) caller(r *http.Request) (op.Caller, error) {
-	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || secret == "" {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || secret == "" { // the scheme has no case (RFC 9110)
 		return op.Caller{}, op.Fail(op.Unauthenticated, "a token is needed").Do("send it as Authorization: Bearer TOKEN")
 	}
 	if in, ok := s.sessions.find(secret); ok {
@@ -94,6 +94,38 @@ func (s *Server) caller(r *http.Request) (op.Caller, error) {
 	return by, asPerson(r.Context(), by.Role)
 }
 
+var errNotJSON = op.Fail(op.BadRequest, "the content type must be application/json").Do("send Content-Type: application/json")
+
+func isJSON(r *http.Request) bool {
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.TrimSpace(strings.ToLower(kind)) == "application/json"
+}
+
+// emptyRoutes take no field, so that a request without a body is a whole one.
+var emptyRoutes = map[string]bool{"POST /v1/approvals/{id}/cancel": true, "POST /v1/runs/{id}/stop": true}
+
+// carriesBody reports whether a request must say that it is JSON.
+func carriesBody(r *http.Request) bool {
+	switch {
+	case r.ContentLength == 0 && emptyRoutes[r.Pattern]:
+		return r.Header.Get("Content-Type") != ""
+	case r.Method == http.MethodDelete:
+		return r.ContentLength != 0
+	}
+	return r.Method == http.MethodPost || r.Method == http.MethodPut
+}
+
+// openJSON is for routes that take a body and no token.
+func openJSON(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !isJSON(r) {
+			failStatus(w, http.StatusUnsupportedMediaType, errNotJSON)
+			return
+		}
+		h(w, r)
+	}
+}
+
 type handler func(w http.ResponseWriter, r *http.Request, by op.Caller)
 
 // anyRole lets every valid token in; the handler scopes what it shows.
@@ -102,20 +134,18 @@ func (s *Server) anyRole(h handler) http.HandlerFunc {
 		by, err := s.caller(r)
 		if err != nil {
 			s.Engine.Denied("no_valid_token", err)
-			fail(w, err)
+			turnAway(w, r, op.HTTPStatus(op.AsError(err).Code), err)
 			return
 		}
-		if r.Method == http.MethodPost || r.Method == http.MethodPut {
-			if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); strings.TrimSpace(strings.ToLower(kind)) != "application/json" {
-				failStatus(w, http.StatusUnsupportedMediaType, op.Fail(op.BadRequest, "the content type must be application/json"))
-				return
-			}
+		if carriesBody(r) && !isJSON(r) {
+			turnAway(w, r, http.StatusUnsupportedMediaType, errNotJSON)
+			return
 		}
 		if r.ContentLength > MaxBody {
 			// Not kept, but passed over as far as is reasonable: a client that is cut off
 			// while it sends does not get to read why.
 			io.CopyN(io.Discard, r.Body, 2*MaxBody)
-			fail(w, errTooLarge)
+			turnAway(w, r, op.HTTPStatus(op.TooLarge), errTooLarge)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
@@ -127,7 +157,7 @@ func (s *Server) anyRole(h handler) http.HandlerFunc {
 func (s *Server) role(want op.Role, h handler) http.HandlerFunc {
 	return s.anyRole(func(w http.ResponseWriter, r *http.Request, by op.Caller) {
 		if !by.Role.Includes(want) {
-			fail(w, op.Fail(op.Forbidden, "this needs the role "+string(want)+"; the token has "+string(by.Role)).Do("whoever asks cannot answer: use a token of that role"))
+			turnAway(w, r, http.StatusForbidden, op.Fail(op.Forbidden, "this needs the role "+string(want)+"; the token has "+string(by.Role)).Do("whoever asks cannot answer: use a token of that role"))
 			return
 		}
 		h(w, r, by)
@@ -154,8 +184,12 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
+	if err := only(o, "passphrase"); err != nil {
+		fail(w, err)
+		return
+	}
 	pass, _ := o["passphrase"].(string)
-	if len(o) != 1 || pass == "" {
+	if pass == "" {
 		fail(w, op.Fail(op.BadRequest, "the body is {\"passphrase\": \"...\"}").In("passphrase"))
 		return
 	}

@@ -24,7 +24,7 @@ func TestListing(t *testing.T) {
 		{"nothing", nil, nil, http.StatusOK, `{"list":[]}`},
 		{"one", []any{"a"}, nil, http.StatusOK, `{"list":["a"]}`},
 		{"several", []any{map[string]any{"a": int64(1)}, "<b>", nil}, nil, http.StatusOK, `{"list":[{"a":1},"<b>",null]}`},
-		{"an error before the first", nil, broken, http.StatusInternalServerError, `{"error":{"code":"io_error","message":"the disk went"}}`},
+		{"an error before the first", nil, broken, http.StatusInternalServerError, `{"error":{"code":"io_error","message":"the disk went","retry":"same"}}`},
 		{"an error behind the first", []any{"a"}, broken, http.StatusOK, ""},
 		{"what is no JSON", []any{"a", func() {}}, nil, http.StatusOK, ""},
 	} {

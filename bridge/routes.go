@@ -99,7 +99,7 @@ func pageOf(o op.Object) (p op.Page, err error) {
 // postUndo takes a credential or an operation id; it is the operation undo, spelled short.
 func (s *Server) postUndo(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	if by.Role != op.Agent && !by.Role.Includes(op.Reviewer) {
-		fail(w, op.Fail(op.Forbidden, "an observer cannot undo"))
+		turnAway(w, r, http.StatusForbidden, op.Fail(op.Forbidden, "an observer cannot undo"))
 		return
 	}
 	o, err := body(r)
@@ -230,7 +230,7 @@ func (s *Server) postAnswer(w http.ResponseWriter, r *http.Request, by op.Caller
 // learns of the first.
 func (s *Server) failWithRow(w http.ResponseWriter, r *http.Request, by op.Caller, id op.ID, err error) {
 	e := op.AsError(err)
-	out := map[string]any{"error": e}
+	out := map[string]any{"error": withRetry(e)}
 	if e.Code == op.AlreadyAnswered || e.Code == op.Expired || e.Code == op.Cancelled {
 		if v, err := s.Engine.Approval(r.Context(), by, id, 0); err == nil {
 			out["approval"] = v
@@ -241,6 +241,10 @@ func (s *Server) failWithRow(w http.ResponseWriter, r *http.Request, by op.Calle
 
 func (s *Server) postCancel(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	id := op.ID(r.PathValue("id"))
+	if err := noFields(r); err != nil {
+		fail(w, err)
+		return
+	}
 	if err := s.Engine.Cancel(r.Context(), by, id); err != nil {
 		s.failWithRow(w, r, by, id, err)
 		return
@@ -322,13 +326,16 @@ func (s *Server) getAuditHead(w http.ResponseWriter, _ *http.Request, _ op.Calle
 
 func (s *Server) postAuditVerify(w http.ResponseWriter, r *http.Request, _ op.Caller) {
 	o, err := body(r)
+	if err == nil {
+		err = only(o, "head")
+	}
+	var head []byte
+	if err == nil {
+		head, err = part(o, "head")
+	}
 	if err != nil {
 		fail(w, err)
 		return
-	}
-	var head []byte
-	if h, ok := o["head"].(op.Object); ok {
-		head = op.Canonical(h)
 	}
 	v, err := s.Engine.AuditVerify(head)
 	result(w, v, err)

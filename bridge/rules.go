@@ -52,6 +52,68 @@ func (s *Server) deleteRule(w http.ResponseWriter, r *http.Request, by op.Caller
 	result(w, v, err)
 }
 
+// deleteMode ends one mode by its id, or those of an agent, in a session where one is named.
+func (s *Server) deleteMode(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	o, err := bodyOrQuery(r, "id", "agent", "session", "root")
+	var id string
+	var req RuleRequest
+	for name, dst := range map[string]*string{"id": &id, "agent": &req.Agent, "session": &req.Session, "root": &req.Root} {
+		if err == nil {
+			*dst, err = text(o, name)
+		}
+	}
+	switch {
+	case err != nil:
+		fail(w, err)
+	case id != "" && len(o) > 1:
+		fail(w, op.Fail(op.BadRequest, "an id stands alone").In("id"))
+	case id != "":
+		r.SetPathValue("id", id)
+		s.deleteRule(w, r, by)
+	case req.Agent == "":
+		fail(w, op.Fail(op.BadRequest, "say which: id, or agent and, where it was given to one, session").In("agent"))
+	default:
+		v, err := s.Engine.EndModes(r.Context(), by, req)
+		result(w, map[string]any{"rules": v}, err)
+	}
+}
+
+// named serves a DELETE that names its row in the query or the body instead of the path.
+func named(field string, h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, by op.Caller) {
+		o, err := bodyOrQuery(r, field)
+		var id string
+		if err == nil {
+			id, err = text(o, field)
+		}
+		if err == nil && id == "" {
+			err = op.Fail(op.BadRequest, field+" is missing").In(field)
+		}
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		r.SetPathValue(field, id)
+		h(w, r, by)
+	}
+}
+
+// bodyOrQuery reads fields from a JSON body, or from the query where there is no body.
+func bodyOrQuery(r *http.Request, fields ...string) (op.Object, error) {
+	if r.ContentLength != 0 {
+		o, err := body(r)
+		if err == nil {
+			err = only(o, fields...)
+		}
+		return o, err
+	}
+	o := op.Object{}
+	for k, v := range r.URL.Query() {
+		o[k] = v[0]
+	}
+	return o, only(o, fields...)
+}
+
 // getReach tells what remembering an answer would cover, over the log so far.
 func (s *Server) getReach(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	v, err := s.Engine.RuleReach(r.Context(), by, op.ID(r.PathValue("id")))
@@ -75,11 +137,8 @@ func ruleRequest(r *http.Request, fields ...string) (RuleRequest, error) {
 		req.Confirm, err = flag(o, "confirm")
 	}
 	for name, dst := range map[string]*int64{"count": &req.MaxCount, "bytes": &req.MaxBytes} {
-		if v, given := o[name]; given && err == nil {
-			var ok bool
-			if *dst, ok = v.(int64); !ok {
-				err = op.Fail(op.BadRequest, name+" must be a whole number").In(name)
-			}
+		if err == nil {
+			*dst, err = number(o, name)
 		}
 	}
 	var ops []string

@@ -24,11 +24,7 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request, by op.Caller) {
 // postRunStop ends a program with all that it started; the answer comes when nothing of it
 // is left.
 func (s *Server) postRunStop(w http.ResponseWriter, r *http.Request, by op.Caller) {
-	o, err := body(r)
-	if err == nil {
-		err = only(o)
-	}
-	if err != nil {
+	if err := noFields(r); err != nil {
 		fail(w, err)
 		return
 	}
@@ -136,8 +132,12 @@ func (s *Server) postRunResize(w http.ResponseWriter, r *http.Request, by op.Cal
 	if err == nil {
 		err = only(o, "rows", "cols")
 	}
-	rows, _ := o["rows"].(int64)
-	cols, _ := o["cols"].(int64)
+	var rows, cols int64
+	for name, dst := range map[string]*int64{"rows": &rows, "cols": &cols} {
+		if err == nil {
+			*dst, err = number(o, name)
+		}
+	}
 	if err == nil {
 		err = s.Engine.Resize(r.Context(), by, op.ID(r.PathValue("id")), rows, cols)
 	}

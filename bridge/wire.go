@@ -14,15 +14,37 @@ var errTooLarge = op.Fail(op.TooLarge, "the body is larger than this route takes
 
 // body reads one strict JSON object.
 func body(r *http.Request) (op.Object, error) {
-	b, err := io.ReadAll(r.Body)
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, errTooLarge
-	}
+	b, err := whole(r)
 	if err != nil {
-		return nil, op.Fail(op.BadRequest, "the body could not be read").Because(err)
+		return nil, err
 	}
 	return op.ParseJSON(b)
+}
+
+func whole(r *http.Request) ([]byte, error) {
+	b, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, errTooLarge
+	case err != nil:
+		return nil, op.Fail(op.BadRequest, "the body could not be read").Because(err)
+	}
+	return b, nil
+}
+
+// noFields reads the body of a route that takes no field: it may be left out, and what is
+// there is held to be an object of nothing.
+func noFields(r *http.Request) error {
+	b, err := whole(r)
+	if err != nil || len(b) == 0 {
+		return err
+	}
+	o, err := op.ParseJSON(b)
+	if err != nil {
+		return err
+	}
+	return only(o)
 }
 
 // buffers are for replies; one that grew for a large text is not kept for small ones.
@@ -107,7 +129,36 @@ func fail(w http.ResponseWriter, err error) {
 }
 
 func failStatus(w http.ResponseWriter, status int, e *op.Error) {
-	reply(w, status, map[string]any{"error": e})
+	reply(w, status, map[string]any{"error": withRetry(e)})
+}
+
+// withRetry says whether the same request may be sent again, where its maker did not.
+func withRetry(e *op.Error) *op.Error {
+	if e.Retry != "" {
+		return e
+	}
+	whole := *e // the maker's may be shared
+	whole.Retry = op.Retry(e.Code)
+	return &whole
+}
+
+// callRoutes are those whose answer is a Reply, with the operation that a route stands for.
+var callRoutes = map[string]op.Name{"POST /v1/call": "", "POST /v1/undo": op.Undo, "POST /v1/clean": op.BatchFileOps}
+
+// turnAway answers what never got as far as its handler, in the form of the route: a caller
+// that reads a Reply finds one, which says that nothing was done.
+func turnAway(w http.ResponseWriter, r *http.Request, status int, err error) {
+	e := op.AsError(err)
+	name, calls := callRoutes[r.Pattern]
+	if !calls {
+		failStatus(w, status, e)
+		return
+	}
+	answer := op.Reply{Status: op.Failed, Op: name, Effects: []op.Effect{}, Error: withRetry(e)}
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		answer.Status = op.Refused
+	}
+	reply(w, status, answer)
 }
 
 // statusOf gives the status line of a Reply.
@@ -132,6 +183,19 @@ func text(o op.Object, name string) (string, error) {
 		return "", op.Fail(op.BadRequest, name+" must be a string").In(name)
 	}
 	return s, nil
+}
+
+// number takes a whole number; absent is zero.
+func number(o op.Object, name string) (int64, error) {
+	v, given := o[name]
+	if !given {
+		return 0, nil
+	}
+	n, ok := v.(int64)
+	if !ok {
+		return 0, op.Fail(op.BadRequest, name+" must be a whole number").In(name)
+	}
+	return n, nil
 }
 
 // flag takes a boolean field; absent is false.

@@ -174,7 +174,11 @@ func (r rules) judge(f finding, t text, e edit) error {
 	case r.want > 0 && f.count > r.want:
 		return op.Fail(op.AmbiguousMatch, fmt.Sprintf("old_string fits %d places, not %d, at %s", f.count, r.want, inLines(f))).In(field).Do(hintUnique)
 	case r.want > 0 && f.count < r.want:
-		return op.Fail(op.NoMatch, fmt.Sprintf("old_string fits %d of %d expected places, at %s", f.count, r.want, inLines(f))).In(field).Do("view the file again; expected_replacements is the number of all places")
+		code := op.NoMatch
+		if f.count > 1 { // several places, and the number does not settle which
+			code = op.AmbiguousMatch
+		}
+		return op.Fail(code, fmt.Sprintf("old_string fits %d of %d expected places, at %s", f.count, r.want, inLines(f))).In(field).Do("view the file again; expected_replacements is the number of all places")
 	case r.want == 0 && f.count > 1 && !r.all:
 		return op.Fail(op.AmbiguousMatch, fmt.Sprintf("old_string fits %d places, at %s", f.count, inLines(f))).In(field).Do(hintUnique)
 	}

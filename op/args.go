@@ -239,6 +239,9 @@ func (a WriteArgs) Bytes() ([]byte, error) {
 	return nil, Fail(BadRequest, "content is missing").In("args.content").Do("give content, or content_base64 for bytes that are not UTF-8")
 }
 
+// inSeconds is the one alias whose number counts something else: a thousand of ours.
+const inSeconds = "timeout_s"
+
 // aliases maps names that other tools taught agents to ours.
 var aliases = map[string][]string{
 	"path":          {"file_path", "filePath", "target_file", "file", "dir_path", "directory_path", "search_path", "root_path"},
@@ -252,7 +255,7 @@ var aliases = map[string][]string{
 	"destination":   {"destination_path", "destinationPath"},
 	"dry_run":       {"dryRun"},
 	"command":       {"cmd"},
-	"timeout_ms":    {"timeout"},
+	"timeout_ms":    {"timeout", inSeconds},
 	"edits":         {"replacements"},
 	"backup":        {"create_backup"},
 	"pattern":       {"query"},
@@ -371,6 +374,13 @@ func rename(fields []Field, raw Object, at string) (Object, []Warning, error) {
 			return nil, nil, Fail(BadRequest, "the argument "+name+" is given twice, once under another name").In(at + "." + name)
 		}
 		named[name] = raw[k]
+		if k == inSeconds {
+			n, ok := raw[k].(int64)
+			if !ok {
+				return nil, nil, Fail(BadRequest, k+" must be a whole number").In(at + "." + k)
+			}
+			named[name] = max(min(n, MaxInteger/1000), -MaxInteger/1000) * 1000
+		}
 	}
 	return named, warnings, nil
 }

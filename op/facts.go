@@ -14,7 +14,7 @@ const (
 type Target struct {
 	Path              Path       `json:"path"`
 	Asked             string     `json:"asked,omitempty"` // the spelling in the call
-	Links             []Link     `json:"links,omitempty"` // symlinks walked on the way, in order
+	Links             []Link     `json:"links,omitzero"`  // symlinks walked on the way, in order; nil where nobody asks
 	Role              TargetRole `json:"role"`
 	Exists            bool       `json:"exists"`
 	Kind              Kind       `json:"kind"`

@@ -56,6 +56,18 @@ func (p *parser) bad(what string) error {
 	return Fail(BadRequest, fmt.Sprintf("%s at byte %d of the JSON text", what, p.i))
 }
 
+// under names the place of an error from the outside: args.edits[2].old_string.
+func under(part string, err error) error {
+	e := AsError(err)
+	switch {
+	case e.Field == "" || e.Field[0] == '[':
+		e.Field = part + e.Field
+	default:
+		e.Field = part + "." + e.Field
+	}
+	return e
+}
+
 func (p *parser) space() {
 	for p.i < len(p.b) && (p.b[p.i] == ' ' || p.b[p.i] == '\n' || p.b[p.i] == '\r' || p.b[p.i] == '\t') {
 		p.i++
@@ -63,13 +75,12 @@ func (p *parser) space() {
 }
 
 func (p *parser) value(depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, p.bad("nested too deeply")
-	}
 	if p.i >= len(p.b) {
 		return nil, p.bad("unexpected end")
 	}
 	switch c := p.b[p.i]; {
+	case depth >= maxDepth && (c == '{' || c == '['):
+		return nil, p.bad("nested too deeply")
 	case c == '{':
 		return p.object(depth)
 	case c == '[':
@@ -125,7 +136,7 @@ func (p *parser) object(depth int) (any, error) {
 			v, err = p.value(depth + 1)
 		}
 		if err != nil {
-			return nil, err
+			return nil, under(k, err)
 		}
 		o[k] = v
 		p.space()
@@ -156,7 +167,7 @@ func (p *parser) array(depth int) (any, error) {
 		p.list = key
 		v, err := p.value(depth + 1)
 		if err != nil {
-			return nil, err
+			return nil, under(fmt.Sprintf("[%d]", len(list)), err)
 		}
 		list = append(list, v)
 		p.space()

@@ -1,5 +1,16 @@
 package op
 
+// Retry says whether the same call may work later, after a correction, or never.
+func Retry(c Code) string {
+	switch c {
+	case BusyWriter, QueueFull, NoSpace, StoreFull, IOError, NotReady, NoReviewer, Cancelled, Internal:
+		return "same"
+	case OperationDisabled, ClearanceTooLow, Forbidden, NotAvailable, UndoForged, UndoUnknown, UndoConsumed, UndoExpired, Rejected, Expired, UnknownOutcome:
+		return "never"
+	}
+	return "corrected"
+}
+
 // NextStep says in one sentence what an agent does next, for errors whose maker did not.
 func NextStep(c Code) string { return nextSteps[c] }
 

@@ -389,6 +389,14 @@ func (a adapter) SetMode(ctx context.Context, by op.Caller, r bridge.RuleRequest
 	rule, err := a.engine.SetMode(ctx, by, flow.RuleSpec(r))
 	return ruleViewOf(rule), err
 }
+func (a adapter) EndModes(ctx context.Context, by op.Caller, r bridge.RuleRequest) (any, error) {
+	list, err := a.engine.EndModes(ctx, by, flow.RuleSpec(r))
+	views := make([]ruleView, 0, len(list))
+	for _, r := range list {
+		views = append(views, ruleViewOf(r))
+	}
+	return views, err
+}
 func (a adapter) RevokeRule(ctx context.Context, by op.Caller, id op.ID) (any, error) {
 	rule, err := a.engine.RevokeRuleOf(ctx, by, id)
 	return ruleViewOf(rule), err

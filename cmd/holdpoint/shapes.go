@@ -32,6 +32,10 @@ func answerShapes() map[string]any {
 		Name    string `json:"name"`
 		Removed bool   `json:"removed"`
 	}
+	type revoked = struct {
+		ID      string `json:"id"`
+		Revoked bool   `json:"revoked"`
+	}
 	return map[string]any{
 		"GET /openapi.json": map[string]any{},
 		"POST /v1/login": struct {
@@ -131,10 +135,12 @@ func answerShapes() map[string]any {
 			bridge.TokenView
 			Token string `json:"token"`
 		}{},
-		"DELETE /v1/tokens/{id}": struct {
-			ID      string `json:"id"`
-			Revoked bool   `json:"revoked"`
+		"PUT /v1/tokens": struct {
+			bridge.TokenView
+			Token string `json:"token"`
 		}{},
+		"DELETE /v1/tokens/{id}": revoked{},
+		"DELETE /v1/tokens":      revoked{},
 		"POST /v1/roots": struct {
 			Name  string `json:"name"`
 			Key   string `json:"key"`
@@ -147,13 +153,16 @@ func answerShapes() map[string]any {
 		}{},
 		"PUT /v1/profiles":               op.Object{},
 		"DELETE /v1/profiles/{name}":     removed{},
+		"DELETE /v1/profiles":            removed{},
 		"PUT /v1/profiles/{name}/agents": ruleView{},
 		"GET /v1/rules":                  rules{},
 		"PUT /v1/rules":                  ruleView{},
 		"DELETE /v1/rules/{id}":          ruleView{},
+		"DELETE /v1/rules":               ruleView{},
 		"GET /v1/mode":                   rules{},
 		"PUT /v1/mode":                   ruleView{},
 		"DELETE /v1/mode/{id}":           ruleView{},
+		"DELETE /v1/mode":                map[string]any{},
 		"GET /v1/protect":                protection{},
 		"GET /v1/protect/test":           protection{},
 		"GET /v1/audit": struct {

@@ -40,6 +40,28 @@ type PreflightReply struct {
 // Preflight looks and judges, and changes nothing. The decision is made by the same
 // function from the same facts as that of the call itself.
 func (e *Engine) Preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) PreflightReply {
+	return e.preflight(ctx, by, req, warnings).finished(req.Op)
+}
+
+// finished gives the answer what each has, whatever came of it: an error that says what to
+// do, and for every target the links that were walked, none too.
+func (p PreflightReply) finished(name op.Name) PreflightReply {
+	if p.Error != nil {
+		c := call{req: op.Request{Op: name}}
+		c.spec, _ = op.Lookup(name)
+		p.Error = c.complete(*p.Error)
+	}
+	if p.Facts != nil {
+		for i := range p.Facts.Targets {
+			if t := &p.Facts.Targets[i]; t.Links == nil {
+				t.Links = []op.Link{}
+			}
+		}
+	}
+	return p
+}
+
+func (e *Engine) preflight(ctx context.Context, by op.Caller, req op.Request, warnings []op.Warning) PreflightReply {
 	c, err := e.open(ctx, by, e.inItsRoot(ctx, by, req), warnings, false)
 	out := PreflightReply{Op: req.Op, Version: e.cfg.Version}
 	if c.ws != nil {
@@ -110,6 +132,10 @@ const MaxPaths = 10_000
 // stands in the warnings under its number. All paths are looked at whatever part of the
 // facts is asked for; a part comes with the digest of all instead of their pins.
 func (e *Engine) Facts(ctx context.Context, by op.Caller, root string, paths []string, page op.Page) PreflightReply {
+	return e.factsOf(ctx, by, root, paths, page).finished("")
+}
+
+func (e *Engine) factsOf(ctx context.Context, by op.Caller, root string, paths []string, page op.Page) PreflightReply {
 	out := PreflightReply{Version: e.cfg.Version}
 	w, err := e.workspace(by, root)
 	if err != nil {

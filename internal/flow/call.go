@@ -209,13 +209,13 @@ func (e *Engine) ledger(ctx context.Context, c *call) (op.Reply, bool, error) {
 		if err != nil {
 			return op.Reply{}, false, err
 		}
-		return e.replyOf(e.asItEnded(row)), true, nil
+		return e.withDiffs(ctx, e.replyOf(e.asItEnded(row))), true, nil
 	}
 	var reply op.Reply
 	if err := json.Unmarshal(r.Reply, &reply); err != nil {
 		return op.Reply{}, false, op.Fail(op.StateCorrupt, "the recorded reply cannot be read").Because(err)
 	}
-	return reply, true, nil
+	return e.withDiffs(ctx, reply), true, nil
 }
 
 // remember puts the reply of a call that left no operation and no row into the ledger,
@@ -340,17 +340,6 @@ func (e *Engine) fail(c *call, d op.Decision, err error) op.Reply {
 func (e *Engine) Malformed(by op.Caller, name op.Name, err error) (answer op.Reply) {
 	defer e.counted(name, time.Now(), &answer)
 	return e.fail(&call{by: by, req: op.Request{Op: name}}, op.Decision{}, err)
-}
-
-// retries says whether the same call may work later, after a correction, or never.
-func retries(c op.Code) string {
-	switch c {
-	case op.BusyWriter, op.QueueFull, op.NoSpace, op.StoreFull, op.IOError, op.NotReady, op.NoReviewer, op.Cancelled, op.Internal:
-		return "same"
-	case op.OperationDisabled, op.ClearanceTooLow, op.Forbidden, op.NotAvailable, op.UndoForged, op.UndoUnknown, op.UndoConsumed, op.UndoExpired, op.Rejected, op.Expired, op.UnknownOutcome:
-		return "never"
-	}
-	return "corrected"
 }
 
 // record writes the audit line of a call: who, what kind, why and by which rule; no

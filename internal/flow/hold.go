@@ -44,7 +44,11 @@ func (e *Engine) hold(ctx context.Context, c *call, d op.Decision) op.Reply {
 		e.warm(c, c.process)
 		e.publish("approval.requested", c, map[string]any{"approval_id": row.ID, "op": c.req.Op})
 	}
-	return e.replyOf(row)
+	r := e.replyOf(row)
+	if r.Status == op.Held { // an equal row may have been asked for in other words
+		r.Warnings = c.warnings
+	}
+	return r
 }
 
 // answerable refuses what nobody, or too few people, could ever answer. Whoever has the
@@ -202,6 +206,7 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 		return r
 	}
 	r := op.Reply{Status: op.Held, Op: a.Op, RequestID: a.RequestID, Decision: &d, Approval: e.queue.Public(a), Effects: []op.Effect{}}
+	r.Warnings = review.CardOf(a).Warnings
 	note := ""
 	if a.Answer != nil {
 		note = a.Answer.Note
@@ -223,6 +228,9 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 	}
 	if r.Error != nil {
 		r.Error.Retry = "never"
+		if r.Error.Hint == "" { // no words came with the answer
+			r.Error.Hint = op.NextStep(r.Error.Code)
+		}
 	}
 	return r
 }
@@ -344,7 +352,8 @@ func (e *Engine) release(ctx context.Context, row journal.Approval) (journal.App
 
 // finish ends a row whose call ran.
 func (e *Engine) finish(ctx context.Context, row journal.Approval, state string, reply op.Reply) (journal.Approval, error) {
-	body, err := json.Marshal(withoutContent(reply))
+	diff := e.diffOf(ctx, reply.OperationID)
+	body, err := json.Marshal(withoutDiffs(reply, diff))
 	if err != nil {
 		return row, err
 	}
@@ -359,7 +368,7 @@ func (e *Engine) finish(ctx context.Context, row journal.Approval, state string,
 	// What happened has happened, and whoever answered is told so, not of the journal's
 	// failure alone. The next start ends the row from the intent.
 	reply.Warnings = append(reply.Warnings, op.Warning{Code: "not_committed", Message: "the reply tells what happened, but the record of the approval will be completed only at the next start: " + err.Error()})
-	if body, err = json.Marshal(withoutContent(reply)); err != nil {
+	if body, err = json.Marshal(withoutDiffs(reply, diff)); err != nil {
 		return row, err
 	}
 	row.State, row.Operation, row.Reply = state, reply.OperationID, body

@@ -6,7 +6,7 @@ import "holdpoint/op"
 // may be made again, what to do instead, and, where the form is at fault, a correct call.
 func (c *call) complete(why op.Error) *op.Error {
 	if why.Retry == "" {
-		why.Retry = retries(why.Code)
+		why.Retry = op.Retry(why.Code)
 	}
 	if why.Field == "" && why.Path == "" && c.spec.Class == op.Reverting && why.Retry != "same" {
 		why.Field = "args"

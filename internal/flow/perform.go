@@ -188,7 +188,7 @@ func (e *Engine) landed(ctx context.Context, c *call, d op.Decision, o journal.O
 // commit says in the journal that the steps stand: later, where nothing hangs on it but what
 // recovery finds out as well.
 func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply, later bool) error {
-	body, err := json.Marshal(withoutContent(r))
+	body, err := json.Marshal(withoutDiffs(r, string(o.Diff)))
 	if err != nil {
 		return err
 	}
@@ -197,44 +197,6 @@ func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply, la
 		return nil
 	}
 	return e.jrn.Commit(ctx, o.ID, body, o.Undoes)
-}
-
-// withoutContent drops the diff from what is kept of a reply; the operation has its own.
-func withoutContent(r op.Reply) op.Reply {
-	if m, ok := r.Result.(map[string]any); ok {
-		r.Result = slim(m)
-	}
-	return r
-}
-
-// slim leaves out the diffs, those of a batch's items as well.
-func slim(m map[string]any) map[string]any {
-	kept := map[string]any{}
-	for k, v := range m {
-		switch items, list := v.([]map[string]any); {
-		case k == "diff":
-		case k == "items" && list:
-			kept[k] = slimItems(items)
-		default:
-			kept[k] = v
-		}
-	}
-	return kept
-}
-
-func slimItems(items []map[string]any) []map[string]any {
-	out := make([]map[string]any, 0, len(items))
-	for _, item := range items {
-		one := map[string]any{}
-		for k, v := range item {
-			if r, ok := v.(map[string]any); ok && k == "result" {
-				v = slim(r)
-			}
-			one[k] = v
-		}
-		out = append(out, one)
-	}
-	return out
 }
 
 // effects words the steps, without the directories that an undo kept.

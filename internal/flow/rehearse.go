@@ -177,7 +177,7 @@ func (e *Engine) rehearsed(ctx context.Context, c *call, d op.Decision, r *op.Re
 		e.dropSet(c.ws, c.process.rehearsal.id)
 		told("dropped", "what it changed could not be taken over: "+op.AsError(err).Message+"; nothing of the workspace changed")
 		r.Status, r.Error = op.Failed, op.AsError(err)
-		r.Error.Retry = retries(r.Error.Code)
+		r.Error.Retry = op.Retry(r.Error.Code)
 		return
 	}
 	e.noteRehearsed(c, set)

@@ -261,6 +261,33 @@ func (e *Engine) SetMode(ctx context.Context, by op.Caller, s RuleSpec) (journal
 	return r, nil
 }
 
+// EndModes ends the modes of one token that were given to a session, or to all its calls
+// where none is named.
+func (e *Engine) EndModes(ctx context.Context, by op.Caller, s RuleSpec) ([]journal.Rule, error) {
+	like, err := e.ruleFor(ctx, by, s)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := e.jrn.RulesFor(ctx, like.Token)
+	if err != nil {
+		return nil, err
+	}
+	var ended []journal.Rule
+	for _, r := range rules {
+		if r.Kind != journal.ModeRule || r.Session != like.Session || r.Root != like.Root {
+			continue
+		}
+		if r, err = e.RevokeRule(ctx, by, r.ID); err != nil {
+			return ended, err
+		}
+		ended = append(ended, r)
+	}
+	if ended == nil {
+		return nil, op.Fail(op.NotFound, "no such mode is set").Do("mode show lists those that are")
+	}
+	return ended, nil
+}
+
 // ruleFor starts a rule: only people make them, and each is for one token.
 func (e *Engine) ruleFor(ctx context.Context, by op.Caller, s RuleSpec) (journal.Rule, error) {
 	r := journal.Rule{ID: e.jrn.NewID("ru_"), Agent: s.Agent, Session: s.Session, By: by.Name, Created: e.cfg.Now().UTC()}
