@@ -115,15 +115,13 @@ func carriesBody(r *http.Request) bool {
 	return r.Method == http.MethodPost || r.Method == http.MethodPut
 }
 
-// openJSON is for routes that take a body and no token.
-func openJSON(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if !isJSON(r) {
-			failStatus(w, http.StatusUnsupportedMediaType, errNotJSON)
-			return
-		}
-		h(w, r)
+// notJSON turns a body away that does not say that it is JSON, on routes without a token.
+func notJSON(w http.ResponseWriter, r *http.Request) bool {
+	if isJSON(r) {
+		return false
 	}
+	failStatus(w, http.StatusUnsupportedMediaType, errNotJSON)
+	return true
 }
 
 type handler func(w http.ResponseWriter, r *http.Request, by op.Caller)
@@ -178,6 +176,9 @@ func unbound(h handler) handler {
 // postLogin takes the reviewer's passphrase and opens a session with the operator's
 // role, which includes the reviewer's.
 func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
+	if notJSON(w, r) {
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, 4096)
 	o, err := body(r)
 	if err != nil {

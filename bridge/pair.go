@@ -127,6 +127,9 @@ func (s *Server) postPair(w http.ResponseWriter, r *http.Request, by op.Caller) 
 
 // postClaim gives a reviewer's token for a code. Every refusal is the same.
 func (s *Server) postClaim(w http.ResponseWriter, r *http.Request) {
+	if notJSON(w, r) {
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, 4096)
 	o, err := body(r)
 	code := ""

@@ -61,6 +61,7 @@ var routeDocs = map[string]routeDoc{
 	"GET /v1/operations":           {role: "any", does: "The log, newest first.", query: "root agent session path state limit:int since next:int"},
 	"GET /v1/operations/{id}":      {role: "any", does: "One operation, with effects and diff.", fails: absent},
 	"GET /v1/operations/{id}/kept": {role: "any", does: "What an operation put aside, to be saved elsewhere.", fails: []int{404, 409, 413, 422}},
+	"GET /v1/sessions":             {role: "any", does: "The sessions that callers named: what each did, what of it stands, what waits.", query: "root since", fails: absent},
 	"POST /v1/diff":                {role: "any", does: "One patch over several operations.", body: "root operations:list", fails: changes},
 	"POST /v1/elsewhere":           {role: "any", does: "What else changed in a root since a moment.", body: "root since! operations:list", fails: absent},
 	"POST /v1/gc":                  {role: "any", does: "Drops what is kept no longer.", body: "dry_run:bool now", fails: changes},

@@ -264,13 +264,10 @@ func (s *Server) getOperations(w http.ResponseWriter, r *http.Request, by op.Cal
 		}
 		f.Limit = n
 	}
-	if v := q.Get("since"); v != "" {
-		t, err := time.Parse(time.RFC3339, v)
-		if err != nil {
-			fail(w, op.Fail(op.BadRequest, "since must be a time like 2006-01-02T15:04:05Z").In("since"))
-			return
-		}
-		f.Since = t
+	var err error
+	if f.Since, err = sinceOf(r); err != nil {
+		fail(w, err)
+		return
 	}
 	if v := q.Get("next"); v != "" {
 		n, err := strconv.ParseInt(v, 10, 64)
@@ -282,6 +279,27 @@ func (s *Server) getOperations(w http.ResponseWriter, r *http.Request, by op.Cal
 	}
 	v, err := s.Engine.Operations(r.Context(), by, f)
 	result(w, v, err)
+}
+
+// sinceOf reads the moment from which on a list goes; absent is from the beginning.
+func sinceOf(r *http.Request) (t time.Time, err error) {
+	if v := r.URL.Query().Get("since"); v != "" {
+		if t, err = time.Parse(time.RFC3339, v); err != nil {
+			err = op.Fail(op.BadRequest, "since must be a time like 2006-01-02T15:04:05Z").In("since")
+		}
+	}
+	return t, err
+}
+
+// getSessions sums the log up by the labels that callers gave.
+func (s *Server) getSessions(w http.ResponseWriter, r *http.Request, by op.Caller) {
+	since, err := sinceOf(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	v, err := s.Engine.Sessions(r.Context(), by, r.URL.Query().Get("root"), since)
+	result(w, map[string]any{"sessions": v}, err)
 }
 
 func (s *Server) getOperation(w http.ResponseWriter, r *http.Request, by op.Caller) {

@@ -126,6 +126,9 @@ func (s *Server) getSignedIn(w http.ResponseWriter, r *http.Request) {
 
 // postSignedIn gives the session of a completed sign-in to the page of the same browser.
 func (s *Server) postSignedIn(w http.ResponseWriter, r *http.Request) {
+	if notJSON(w, r) {
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, 4096)
 	o, err := body(r)
 	code := ""

@@ -108,7 +108,7 @@ func TestUsage(t *testing.T) {
 	if n := len(f.requests()); n != 0 {
 		t.Errorf("%d requests were sent", n)
 	}
-	for _, name := range []string{"mcp", "hub", "sessions"} {
+	for _, name := range []string{"mcp", "hub"} {
 		f.run(name, "--some", "flag").wants(t, 6, "not_available", name)
 		sameJSON(t, f.run(name, "--json").wants(t, 6).out, `{"error":{"code":"not_available","message":"holdpoint `+name+` is not in this version","hint":"holdpoint --help lists what is"}}`)
 	}

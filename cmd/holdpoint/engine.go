@@ -335,6 +335,9 @@ func (a adapter) Output(ctx context.Context, by op.Caller, id op.ID, stream stri
 func (a adapter) Operation(ctx context.Context, by op.Caller, id op.ID) (any, error) {
 	return a.engine.Operation(ctx, by, id)
 }
+func (a adapter) Sessions(ctx context.Context, by op.Caller, root string, since time.Time) (any, error) {
+	return a.engine.Sessions(ctx, by, root, since)
+}
 func (a adapter) Status(ctx context.Context, by op.Caller) (any, error) {
 	s, err := a.engine.Status(ctx, by)
 	return statusView{s, a.engine.DaemonID(), a.natsState(by)}, err

@@ -106,10 +106,25 @@ func (a *app) writeClient(ctx context.Context, list []setting) error {
 				Do("put this into it by hand:\n" + s.rendered())
 		}
 	}
+	docs := []map[string]any{}
 	for i, s := range list {
-		if err := a.replaceFile(a.fileOf(s), content[i]); err != nil {
+		name := a.fileOf(s)
+		wrote, err := a.replaceFile(name, content[i])
+		if err != nil {
 			return err
 		}
+		docs = append(docs, map[string]any{"file": name, "why": s.why, "wrote": wrote})
+		switch {
+		case a.json:
+		case wrote:
+			fmt.Fprintf(a.Out, "wrote %s\n", line(name))
+		default:
+			fmt.Fprintf(a.Out, "%s is right already\n", line(name))
+		}
+	}
+	if a.json {
+		a.printJSON(map[string]any{"settings": docs})
+		return nil
 	}
 	if err := a.firstReviewer(ctx); err != nil {
 		return err
@@ -119,21 +134,21 @@ func (a *app) writeClient(ctx context.Context, list []setting) error {
 }
 
 // replaceFile writes a file of the user's by a rename, and keeps what was there beside it.
-func (a *app) replaceFile(name string, content []byte) error {
+// It says whether there was anything to write.
+func (a *app) replaceFile(name string, content []byte) (wrote bool, err error) {
 	old, err := readSmall(name)
 	if err == nil && string(old) == string(content) {
-		fmt.Fprintf(a.Out, "%s is right already\n", line(name))
-		return nil
+		return false, nil
 	}
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(name); err == nil {
 		mode = info.Mode().Perm()
 		if err := os.WriteFile(name+".before-holdpoint", old, mode); err != nil {
-			return op.Fail(op.IOError, name+" cannot be kept").Because(err)
+			return false, op.Fail(op.IOError, name+" cannot be kept").Because(err)
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return op.Fail(op.IOError, filepath.Dir(name)+" cannot be made").Because(err)
+		return false, op.Fail(op.IOError, filepath.Dir(name)+" cannot be made").Because(err)
 	}
 	target, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -143,31 +158,59 @@ func (a *app) replaceFile(name string, content []byte) error {
 	if err := os.WriteFile(tmp, content, mode); err == nil {
 		err = os.Rename(tmp, target)
 		if err == nil {
-			fmt.Fprintf(a.Out, "wrote %s\n", line(name))
-			return nil
+			return true, nil
 		}
 	}
 	os.Remove(tmp)
-	return op.Fail(op.IOError, name+" cannot be written")
+	return false, op.Fail(op.IOError, name+" cannot be written")
 }
 
 func (a *app) checkClient(list []setting) error {
 	missing := 0
+	docs := []map[string]any{}
 	for _, s := range list {
 		old, err := readSmall(a.fileOf(s))
 		if err != nil && !notExist(err) {
 			return op.Fail(op.IOError, a.fileOf(s)+" cannot be read").Because(err)
 		}
-		state := "ok      "
-		if lacks := s.lacks(old); lacks != "" {
-			state, missing = "missing ", missing+1
-			fmt.Fprintf(a.Out, "%s %s: %s (%s)\n", state, line(a.fileOf(s)), s.why, line(lacks))
-			continue
+		lacks := s.lacks(old)
+		docs = append(docs, map[string]any{"file": a.fileOf(s), "why": s.why, "ok": lacks == "", "missing": lacks})
+		if lacks != "" {
+			missing++
 		}
-		fmt.Fprintf(a.Out, "%s %s: %s\n", state, line(a.fileOf(s)), s.why)
 	}
+	var short *op.Error
 	if missing > 0 {
-		return op.Fail(op.NotFound, fmt.Sprintf("%d of %d settings are missing", missing, len(list))).Do("put them in place with --write")
+		short = op.Fail(op.NotFound, fmt.Sprintf("%d of %d settings are missing", missing, len(list))).Do("put them in place with --write")
+	}
+	if a.json { // one document, with the error in it where there is one
+		out := map[string]any{"settings": docs}
+		if short != nil {
+			out["error"] = short
+		}
+		a.printJSON(out)
+		return exitWith(exitOf(short))
+	}
+	for _, d := range docs {
+		a.showCheck(d["file"].(string), d["why"].(string), d["missing"].(string))
+	}
+	if short != nil {
+		return short
 	}
 	return nil
+}
+
+func (a *app) showCheck(file, why, lacks string) {
+	if lacks == "" {
+		fmt.Fprintf(a.Out, "ok       %s: %s\n", line(file), why)
+		return
+	}
+	fmt.Fprintf(a.Out, "missing  %s: %s (%s)\n", line(file), why, line(lacks))
+}
+
+func exitOf(e *op.Error) int {
+	if e == nil {
+		return 0
+	}
+	return op.ExitStatus(e.Code)
 }

@@ -11,7 +11,7 @@ import (
 // later names the commands of the contract that this build may not have, so that each is
 // answered as not available instead of unknown.
 var later = []string{"serve", "mcp", "init", "doctor", "diff", "export", "forget", "clean", "gc", "verify", "repair", "replay",
-	"attach", "hub", "rules", "mode", "config", "notify", "sessions"}
+	"attach", "hub", "rules", "mode", "config", "notify"}
 
 // addLater adds those that are not there.
 func (a *app) addLater(root *cobra.Command) {

@@ -20,7 +20,12 @@ type reply struct {
 // gets, is given the form of a Reply.
 func readReply(got answer, name op.Name) (reply, error) {
 	r, err := parseReply(got.body)
-	if err == nil {
+	switch {
+	case err == nil && r.Op == "": // turned away before the daemon read which call it is
+		r.Op = name
+		r.raw, err = json.Marshal(r.Reply)
+		return r, err
+	case err == nil:
 		return r, nil
 	}
 	if got.status < 400 {

@@ -86,10 +86,16 @@ func (a *app) rootCommand() *cobra.Command {
 	for _, make := range a.extra {
 		root.AddCommand(make(a))
 	}
-	root.AddCommand(a.callCommand(), a.preflightCommand(), a.reviewCommand(), a.undoCommand(), a.logCommand(), a.showCommand(),
+	root.AddCommand(a.callCommand(), a.preflightCommand(), a.reviewCommand(), a.undoCommand(), a.logCommand(), a.sessionsCommand(), a.showCommand(),
 		a.statusCommand(), a.watchCommand(), a.runsCommand(), a.attachCommand(), a.protectCommand(), a.policyCommand(), a.auditCommand(), a.rootsCommand(), a.tokenCommand(), a.pairCommand(), a.reviewerCommand(), a.versionCommand(),
 		a.diffCommand(), a.exportCommand(), a.forgetCommand(), a.gcCommand(), a.verifyCommand(), a.repairCommand(), a.replayCommand())
 	a.addLater(root)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // the library shows its help for a shell that it does not know
+			c.Args, c.RunE = knownSub, needsSub
+		}
+	}
 	return root
 }
 
@@ -98,10 +104,12 @@ func (a *app) group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
 	c.AddCommand(subs...)
 	c.Args = knownSub
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		return usagef("%s needs one of: %s", c.CommandPath(), strings.Join(subNames(c), ", "))
-	}
+	c.RunE = needsSub
 	return c
+}
+
+func needsSub(c *cobra.Command, _ []string) error {
+	return usagef("%s needs one of: %s", c.CommandPath(), strings.Join(subNames(c), ", "))
 }
 
 func knownSub(c *cobra.Command, args []string) error {

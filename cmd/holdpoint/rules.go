@@ -65,6 +65,9 @@ func grantCommand(a *app) *cobra.Command {
 	var count, bytes int64
 	c := &cobra.Command{Use: "grant --scope SCOPE --agent NAME", Short: "Lift the asking for some calls of one agent, for a while", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if scope == "" || agent == "" {
+				return usagef("%s needs --scope and --agent", c.CommandPath())
+			}
 			return a.ruleSend(c.Context(), http.MethodPut, "/v1/rules", filled(map[string]any{"scope": scope, "agent": agent, "root": root,
 				"session": session, "stage": stage, "max_tier": tier, "for": span, "operations": ops, "paths": paths, "count": count, "bytes": bytes}))
 		}}
@@ -90,6 +93,9 @@ func modeCommand(a *app) *cobra.Command {
 	var confirm bool
 	set := &cobra.Command{Use: "set MODE --agent NAME", Short: "Set how much one agent may do without asking: deny, prompt, auto, yolo", Args: oneArg("a mode"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if agent == "" {
+				return usagef("%s needs --agent", c.CommandPath())
+			}
 			if args[0] == string(op.Yolo) && !confirm && a.InTTY && !a.json {
 				fmt.Fprintf(a.Err, "Mode yolo runs deletes and processes of %s without asking. Type yes to go on: ", line(agent))
 				answer, err := a.readLine(c.Context())

@@ -6,6 +6,7 @@ import (
 	"holdpoint/audit"
 	"holdpoint/bridge"
 	"holdpoint/internal/flow"
+	"holdpoint/internal/journal"
 	"holdpoint/op"
 	"holdpoint/protected"
 	"holdpoint/review"
@@ -90,6 +91,9 @@ func answerShapes() map[string]any {
 		"GET /v1/operations": struct {
 			Operations []flow.LogEntry `json:"operations"`
 			Next       int64           `json:"next,omitempty"`
+		}{},
+		"GET /v1/sessions": struct {
+			Sessions []journal.Session `json:"sessions"`
 		}{},
 		"GET /v1/operations/{id}":      flow.Detail{},
 		"GET /v1/operations/{id}/kept": flow.Export{},

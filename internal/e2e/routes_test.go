@@ -229,7 +229,7 @@ var agentCommands = map[string]string{
 	"profile list": "refused", "profile show": "refused hidden", "profile set": "refused x", "profile remove": "refused hidden", "profile use": "refused hidden --agent stranger",
 	"token create": "refused --role operator --name x", "pair": "refused", "token list": "refused", "token revoke": "refused tk_none", "root add": "refused /tmp", "root remove": "refused ws",
 	"review approve": "refused HELD", "review reject": "refused HELD", "review show": "refused HELD", "review list": "own", "reviewer list": "refused", "reviewer add": "refused --name ada --account ada@example.org", "reviewer revoke": "refused ada", "watch": "own --once", "forget": "refused OP", "verify": "refused", "replay": "refused",
-	"export": "refused OP DIR", "show": "refused OP", "undo": "refused OP", "log": "own", "status": "own", "root list": "own", "diff": "own",
+	"export": "refused OP DIR", "show": "refused OP", "undo": "refused OP", "log": "own", "sessions": "own", "status": "own", "root list": "own", "diff": "own",
 }
 
 func TestAgentOnTheLine(t *testing.T) {
@@ -262,7 +262,7 @@ func TestAgentOnTheLine(t *testing.T) {
 		t.Fatal("something was answered or done")
 	}
 	t.Run("each command is either in that table or asks for nothing of others", func(t *testing.T) {
-		local := " attach call clean completion config doctor gc help init mcp notify policy preflight protect repair runs serve sessions support-bundle version hub "
+		local := " attach call clean completion config doctor gc help init mcp notify policy preflight protect repair runs serve support-bundle version hub "
 		for _, name := range commandNames(t, env) {
 			group, _, _ := strings.Cut(name, " ")
 			if agentCommands[name] == "" && name != "review watch" && name != "review keygen" && name != "reviewer" && !strings.Contains(local, " "+group+" ") {
