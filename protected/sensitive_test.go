@@ -52,6 +52,7 @@ func TestSensitiveContent(t *testing.T) {
 			`{"private_key": "` + pem("PRIVATE KEY", `\n`) + `"}`, `KEY="` + pem("PRIVATE KEY", `\\n`), "const k = \"" + pem("PRIVATE KEY", "\\n\" +\n\t\""),
 			"PuTTY-User-Key-File-3: ssh-rsa", "AGE-SECRET-KEY-1" + filled(r, alpha+"0123456789", 58),
 			pem("CERTIFICATE", "\n") + pem("PRIVATE KEY", "\n"),
+			"-----BEGIN EC PRIVATE KEY-----\n" + filled(r, alphanum, 16) + "\n-----END EC PRIVATE KEY-----\n",
 		} {
 			if !Sensitive("x", []byte(s)) {
 				t.Errorf("%q: got false", s)
@@ -93,7 +94,7 @@ func TestSensitiveContent(t *testing.T) {
 	})
 	t.Run("ordinary text", func(t *testing.T) {
 		for _, s := range []string{"", "password := os.Getenv(\"PASSWORD\")", "-----BEGIN PRIVATE KEY-----", "if strings.HasPrefix(s, \"-----BEGIN RSA PRIVATE KEY-----\") {\n\treturn decodeTheKeyThatFollowsTheHeader(s)",
-			pem("PUBLIC KEY", "\n"), pem("CERTIFICATE", "\n"), "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", "AKIA" + "IOSFODNN7EXAMPLE",
+			pem("PUBLIC KEY", "\n"), pem("CERTIFICATE", "\n"), "-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nMIIE...\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\nBASE64\n-----END PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + filled(r, alphanum, 16) + "\n", "AKIA" + "IOSFODNN7EXAMPLE",
 			"ghp_" + strings.Repeat("x", 36), "ghp_" + strings.Repeat("ab", 18), "sk-learn and sk-ant-ics", "SG.v1", "AIza...", "npm_config_registry", "hf_hub_download(\"a\")", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----\nName: x"} {
 			if Sensitive("x", []byte(s)) {
 				t.Errorf("%q: got true", s)

@@ -72,6 +72,7 @@ func sensitiveContent(content []byte) bool {
 // Headers of files that are a key.
 const (
 	keyHeader   = "-----BEGIN "
+	keyFooter   = "-----END "
 	puttyHeader = "PuTTY-User-Key-File-"
 )
 
@@ -132,7 +133,8 @@ func privateKey(content []byte) bool {
 	rest := content[end+len(dashes):]
 	for range 6 { // header lines: Proc-Type, DEK-Info, Version, Comment
 		rest = skipBreaks(rest)
-		if body := run(rest, base64); len(body) >= 40 {
+		body := run(rest, base64)
+		if len(body) >= 40 || len(body) >= 16 && bytes.HasPrefix(skipBreaks(rest[len(body):]), []byte(keyFooter)) {
 			return true
 		}
 		name := run(rest, word)

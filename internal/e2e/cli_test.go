@@ -16,7 +16,14 @@ import (
 // outside runs the command line with nothing but the given environment besides PATH.
 func outside(t testing.TB, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return outsideIn(t, "", env, args...)
+}
+
+// outsideIn is outside, in a directory.
+func outsideIn(t testing.TB, dir string, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	cmd := exec.Command(binary, args...)
+	cmd.Dir = dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "GORACE=halt_on_error=1"}, env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
