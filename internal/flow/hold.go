@@ -223,7 +223,9 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 	}
 	if r.Error != nil {
 		r.Error.Retry = "never"
+		return r
 	}
+	r.Warnings = review.CardOf(a).Warnings // the same ones to who asks and to who answers
 	return r
 }
 
