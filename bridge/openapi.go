@@ -265,8 +265,8 @@ func (d shapes) of(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return textOf("date-time")
-	case t == reflect.TypeFor[json.RawMessage](), t.Implements(reflect.TypeFor[json.Marshaler]()):
-		return object{}
+	case t == reflect.TypeFor[json.RawMessage](), t.Kind() != reflect.Struct && t.Implements(reflect.TypeFor[json.Marshaler]()):
+		return object{} // a struct that writes itself still writes its fields
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return object{"type": "string"}
 	}

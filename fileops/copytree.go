@@ -2,6 +2,7 @@ package fileops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"holdpoint/internal/rooted"
@@ -44,7 +45,14 @@ func planCopyTree(ctx context.Context, s Scene, a *op.CopyArgs) (*Plan, error) {
 	}
 	p.add(op.Step{Do: op.Place, Path: s.Nodes[1].Path, Before: op.State{Kind: op.Absent}},
 		func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
-			return st.StageTree(ctx, slot, s.Nodes[0], src.Hash)
+			dir, err := s.Nodes[1].Above()
+			if err != nil && !errors.Is(err, op.NotFound) {
+				return rooted.Staged{}, err
+			}
+			if dir != nil {
+				defer dir.Close()
+			}
+			return st.StageTree(ctx, slot, s.Nodes[0], src.Hash, dir)
 		})
 	p.Result = map[string]any{"created": true, "entries": len(p.Places), "size": src.Size}
 	return p, nil

@@ -3,6 +3,8 @@ package fileops
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // blank is what counts as space at the ends of a line; more kinds are named by spaces.
@@ -151,7 +153,7 @@ func (n near) lines() string {
 			return at + fmt.Sprintf("; pattern line %d is %s, but the file ends before it", k+1, excerpt(w))
 		case have[i] == w, k == 0 && strings.HasSuffix(have[i], w), k == len(want)-1 && k > 0 && strings.HasPrefix(have[i], w):
 		default:
-			return at + fmt.Sprintf("; first difference: pattern line %d is %s, file line %d is %s", k+1, excerpt(w), i+1, excerpt(have[i]))
+			return at + fmt.Sprintf("; first difference: pattern line %d is %s, file line %d is %s", k+1, excerpt(w), i+1, excerpt(have[i])) + unalike(have[i], w)
 		}
 	}
 	return at + "; " + hintView
@@ -212,5 +214,20 @@ func (n near) similar() string {
 	if best == 0 {
 		return ""
 	}
-	return fmt.Sprintf("nearest line %d: file has %s, pattern %s", at, excerpt(text), excerpt(want))
+	return fmt.Sprintf("nearest line %d: file has %s, pattern %s", at, excerpt(text), excerpt(want)) + unalike(text, want)
+}
+
+// unalike names the first character that differs where one of the two is not ASCII: letters
+// of two scripts can look the same.
+func unalike(has, want string) string {
+	a, b := []rune(has), []rune(want)
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			if max(a[i], b[i]) <= unicode.MaxASCII || a[i] == utf8.RuneError {
+				return ""
+			}
+			return fmt.Sprintf("; first character that differs: file U+%04X, pattern U+%04X", a[i], b[i])
+		}
+	}
+	return ""
 }

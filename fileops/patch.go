@@ -3,6 +3,8 @@ package fileops
 import (
 	"bytes"
 	"fmt"
+	"slices"
+	"strings"
 
 	"holdpoint/op"
 )
@@ -76,7 +78,12 @@ func patchSubjects(a *op.PatchArgs) ([]PartSubject, error) {
 }
 
 // wireName spells a name of a patch, which may hold any byte, as a path argument.
-func wireName(name string) string { return op.Escape(name) }
+func wireName(name string) string {
+	if name == "~" || strings.HasPrefix(name, "~/") {
+		return name // as written: whoever made the patch meant a home directory or nothing
+	}
+	return op.Escape(name)
+}
 
 // patchParts names what a patch destroys; nil too for one that cannot be read.
 func patchParts(a *op.PatchArgs) []op.Name {
@@ -147,7 +154,7 @@ func orPath(p, other op.Path) op.Path {
 func (o *patchedFile) read(s Scene, a *op.PatchArgs, p *Plan) error {
 	src, dst := s.Targets[o.src], s.Targets[o.dst]
 	if o.noData {
-		return op.Fail(op.BinaryNoData, "the patch says that a binary file differs, and not how").In("args.patch").Do("make it with git diff --binary")
+		return noBinaryData()
 	}
 	if o.kind == patchCreate {
 		return o.create(p)
@@ -202,12 +209,32 @@ func (o *patchedFile) result(old []byte, exists bool, p *Plan) ([]byte, error) {
 	if o.kind == patchDelete && o.anywhere {
 		return nil, nil // an envelope deletes by name
 	}
-	out, warnings, err := applyHunks(old, o.inEndingOf(old))
+	mark, text := o.markOf(old)
+	out, warnings, err := applyHunks(text, o.inEndingOf(text))
+	if mark != nil && err == nil && (o.kind != patchDelete || len(out) > 0) {
+		out = append(slices.Clip(mark), out...)
+	}
 	for _, w := range warnings {
 		w.Message = op.Escape(o.filePatch.old) + ": " + w.Message
 		p.Warnings = append(p.Warnings, w)
 	}
 	return out, err
+}
+
+// markOf parts the byte-order mark from the text that it stands before. Views show it as a
+// fact and not as a character, so that a patch made from one does not hold it; a patch that
+// does is taken at its word.
+func (o *patchedFile) markOf(old []byte) (mark, text []byte) {
+	m := []byte("\ufeff")
+	if !bytes.HasPrefix(old, m) {
+		return nil, old
+	}
+	for _, h := range o.hunks {
+		if slices.ContainsFunc(h.lines, func(l hunkLine) bool { return bytes.HasPrefix(l.text, m) }) {
+			return nil, old
+		}
+	}
+	return m, old[len(m):]
 }
 
 // newMode gives or takes the right to execute, to those who may read; all other bits stay.

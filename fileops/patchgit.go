@@ -118,7 +118,7 @@ func (r *patchReader) gitBody(f *filePatch, first, from, to string) error {
 	case l == "GIT binary patch":
 		r.i++
 		return r.binaryOf(f)
-	case strings.HasPrefix(l, "Binary files ") && strings.HasSuffix(l, " differ"), strings.HasPrefix(l, "Files ") && strings.HasSuffix(l, " differ"):
+	case saysDiffer(l):
 		r.i++
 		f.noData = true
 		return nil

@@ -126,9 +126,27 @@ func (r *patchReader) file() (*filePatch, error) {
 		return nil, r.bad("a hunk without a file header")
 	case bytes.HasPrefix(l, []byte("GIT binary patch")):
 		return nil, r.bad("binary data without a file header")
+	case saysDiffer(bare(l)): // as diff -r says it: no header, and no name that could be relied on
+		return nil, noBinaryData()
 	}
 	r.i++
 	return nil, nil
+}
+
+// saysDiffer reports whether a line says in place of a diff that two files differ, as git,
+// diff, Mercurial and Subversion do.
+func saysDiffer(l string) bool {
+	switch {
+	case strings.HasPrefix(l, "Binary files ") || strings.HasPrefix(l, "Files "):
+		return strings.Contains(l, " and ") && strings.HasSuffix(l, " differ")
+	case strings.HasPrefix(l, "Binary file "):
+		return strings.HasSuffix(l, " has changed")
+	}
+	return l == "Cannot display: file marked as a binary type."
+}
+
+func noBinaryData() error {
+	return op.Fail(op.BinaryNoData, "the patch says that a binary file differs, and not how").In("args.patch").Do("make it with git diff --binary")
 }
 
 // plainFile reads a diff without git's header: the names and the dates decide.

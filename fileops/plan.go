@@ -160,7 +160,10 @@ func NewPlan(ctx context.Context, s Scene) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.frozen(s)
+	if err := p.frozen(s); err != nil {
+		return nil, err
+	}
+	return p, p.forbidden(s)
 }
 
 // frozen refuses what the file system would refuse even its owner.
@@ -173,6 +176,50 @@ func (p *Plan) frozen(s Scene) error {
 		}
 	}
 	return nil
+}
+
+// forbidden refuses what the system would not let the daemon do: change names in a directory
+// that it may not write, or put another file in the place of one that it cannot give away.
+func (p *Plan) forbidden(s Scene) error {
+	for _, n := range s.Nodes {
+		for _, step := range p.Steps {
+			if !step.Do.InTree() || step.Path != n.Path && step.To != n.Path {
+				continue
+			}
+			if err := letsStep(step, n); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return nil
+}
+
+func letsStep(step op.Step, n *rooted.Node) error {
+	dir, err := n.Above()
+	if errors.Is(err, op.NotFound) {
+		return nil // an earlier part of the call makes it
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Lets(); err != nil {
+		return op.AsError(err).At(n.Path)
+	}
+	switch {
+	case step.Do == op.Swap:
+		if err := n.KeepsOwner(); err != nil {
+			return err
+		}
+	case step.Path != n.Path || step.Do != op.Take && step.Do != op.Move:
+		return nil
+	case step.Do == op.Take || step.To.Parent() != step.Path.Parent():
+		if err := n.Lets(); err != nil { // a directory that goes elsewhere is written itself
+			return err
+		}
+	}
+	return n.LetsGo(dir)
 }
 
 func plan(ctx context.Context, s Scene) (*Plan, error) {
@@ -288,8 +335,8 @@ func bytesIn(n *rooted.Node, t op.Target, m rooted.Meta) func([]byte, *uint32) s
 // inDir gives a new file what its directory hands down: default ACL and group.
 func inDir(n *rooted.Node, t op.Target, m rooted.Meta, stage func(context.Context, *rooted.Store, string, rooted.Meta) (rooted.Staged, error)) stager {
 	return func(ctx context.Context, st *rooted.Store, slot string) (rooted.Staged, error) {
-		if !t.Exists && len(n.Missing) == 0 {
-			dir, err := n.Parent()
+		if !t.Exists {
+			dir, err := n.Above()
 			if err == nil {
 				defer dir.Close()
 				m.Dir = dir
@@ -326,7 +373,7 @@ func expect(t op.Target, given string) (partial bool, err error) {
 	}
 	if op.Digest(hash) != t.Hash {
 		e := op.Fail(op.Stale, "the file is not what expected_hash says").At(t.Path).Do("view the file again and base the change on what is there now")
-		e.CurrentHash, e.Retry = t.Hash, "corrected"
+		e.CurrentHash, e.Expected, e.Retry = t.Hash, op.Digest(hash), "corrected"
 		return false, e
 	}
 	return partial, nil

@@ -187,15 +187,19 @@ func (f *finder) found(ctx context.Context) (Found, error) {
 
 // nowhere stands in for nothing, in the directory that will be there.
 func (f *finder) nowhere(ctx context.Context, p op.Path) (*rooted.Node, error) {
-	if len(f.missing) > 0 || f.cur.was == "" {
-		return rooted.Absence(p, nil, f.missing)
+	there := f.cur
+	for there != nil && there.was == "" { // made by the batch: it will be as the one above it
+		there = there.in
 	}
-	dir, err := f.w.look.Look(ctx, f.cur.was, false)
+	if there == nil {
+		return rooted.Absence(p, nil, true, f.missing)
+	}
+	dir, err := f.w.look.Look(ctx, there.was, false)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	return rooted.Absence(p, dir, nil)
+	return rooted.Absence(p, dir, len(f.missing) > 0 || there != f.cur, f.missing)
 }
 
 // standIn fills in a thing that will stand at a path.

@@ -114,9 +114,10 @@ type Error struct {
 	Field       string `json:"field,omitempty"` // the argument at fault, "args.old_string"
 	Hint        string `json:"hint,omitempty"`  // one sentence: what to do instead
 	CurrentHash Digest `json:"current_hash,omitempty"`
-	Retry       string `json:"retry,omitempty"`   // same, corrected, never; never is the end of it
-	Example     Object `json:"example,omitempty"` // a correct call, where the form of this one is at fault
-	Err         error  `json:"-"`                 // the cause; may be nil
+	Expected    Digest `json:"expected_hash,omitempty"` // of a precondition that failed: what should have stood there
+	Retry       string `json:"retry,omitempty"`         // same, corrected, never; never is the end of it
+	Example     Object `json:"example,omitempty"`       // a correct call, where the form of this one is at fault
+	Err         error  `json:"-"`                       // the cause; may be nil
 
 	// Of a call whose precondition failed: the smallest diff from what it stood on to what
 	// is there, or why there is none, and whether it would work on that.

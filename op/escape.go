@@ -13,15 +13,17 @@ import (
 const RawPrefix = "raw:%"
 
 // Escape gives the wire form of a name: the name itself where it is valid UTF-8 without
-// control characters, else RawPrefix and the percent form, which Unescape takes back.
+// control characters and does not read as a home directory, else RawPrefix and the percent
+// form, which Unescape takes back.
 func Escape(name string) string {
-	if utf8.ValidString(name) && !strings.HasPrefix(name, RawPrefix) && strings.IndexFunc(name, unicode.IsControl) < 0 {
+	home := name == "~" || strings.HasPrefix(name, "~/")
+	if utf8.ValidString(name) && !strings.HasPrefix(name, RawPrefix) && strings.IndexFunc(name, unicode.IsControl) < 0 && !home {
 		return name
 	}
 	var b strings.Builder
 	b.WriteString(RawPrefix)
 	for i := 0; i < len(name); i++ {
-		if c := name[i]; c >= 0x20 && c < 0x7f && c != '%' {
+		if c := name[i]; c >= 0x20 && c < 0x7f && c != '%' && (i > 0 || !home) {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)

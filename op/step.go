@@ -1,5 +1,7 @@
 package op
 
+import "encoding/json"
+
 // Act is one of the six things that can happen to a tree, or one of the two that concern
 // the store alone. Each has an inverse, so that a list of steps is at once the plan, the
 // journal's intent and the way back.
@@ -35,16 +37,33 @@ type State struct {
 	Size   int64  `json:"size,omitempty"`
 	Mode   string `json:"mode,omitempty"`   // octal permission bits with setuid, setgid, sticky
 	Target string `json:"target,omitempty"` // text of a symlink
+	Meta   string `json:"meta,omitempty"`   // file: digest of owner, ACL and attributes, where it was taken; in the journal only
 }
 
-// Equal compares kind, hash and mode; sizes and link texts are covered by the hash. A
-// directory whose manifest was not taken compares by kind alone.
+// MarshalJSON says the size of a file also where it is 0: an empty file is no unknown one.
+func (s State) MarshalJSON() ([]byte, error) {
+	type plain State
+	if s.Kind != File || s.Size != 0 {
+		return json.Marshal(plain(s))
+	}
+	return json.Marshal(struct {
+		plain
+		Size int64 `json:"size"`
+	}{plain: plain(s)})
+}
+
+// Equal compares kind, hash, mode and, where both are known, the rest of the metadata;
+// sizes and link texts are covered by the hash. A directory whose manifest was not taken
+// compares by kind alone.
 func (s State) Equal(o State) bool {
 	if s.Kind != o.Kind {
 		return false
 	}
 	if s.Kind == Directory && (s.Hash == "" || o.Hash == "") {
 		return true
+	}
+	if s.Meta != "" && o.Meta != "" && s.Meta != o.Meta {
+		return false
 	}
 	return s.Hash == o.Hash && (s.Mode == "" || o.Mode == "" || s.Kind == Symlink || s.Mode == o.Mode)
 }
@@ -129,6 +148,7 @@ func Effects(steps []Step) []Effect {
 	out := make([]Effect, 0, len(steps))
 	moved := map[Path]int{} // the place in out of what lies aside
 	for _, s := range steps {
+		s.Before.Meta, s.After.Meta = "", "" // for the comparison only
 		if i, ok := moved[s.Path]; ok && s.Do == Move {
 			out[i].To, out[i].After = s.To, s.After
 			continue

@@ -183,6 +183,7 @@ func (e *Engine) ways(ctx context.Context, c *call, ops []journal.Operation, for
 		}
 		c.also = append(c.also, n.Close)
 		s, err := n.State(ctx)
+		s.Meta = n.Meta()
 		seen[p] = undo.Version{State: s, Node: n}
 		return s, n, err
 	}}
@@ -246,7 +247,7 @@ func (e *Engine) seeAll(ctx context.Context, c *call, ops []journal.Operation) (
 		c.facts.Available = c.facts.Available && sight.Available
 		for i, n := range sight.Nodes {
 			t := sight.Targets[i]
-			seen[n.Path] = undo.Version{State: op.State{Kind: t.Kind, Hash: t.Hash, Size: t.Size, Mode: t.Mode, Target: n.Info.Target}, Node: n}
+			seen[n.Path] = undo.Version{State: op.State{Kind: t.Kind, Hash: t.Hash, Size: t.Size, Mode: t.Mode, Target: n.Info.Target, Meta: n.Meta()}, Node: n}
 		}
 		c.facts.Targets = append(c.facts.Targets, sight.Targets[:len(sight.Nodes)]...)
 	}

@@ -206,7 +206,6 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 		return r
 	}
 	r := op.Reply{Status: op.Held, Op: a.Op, RequestID: a.RequestID, Decision: &d, Approval: e.queue.Public(a), Effects: []op.Effect{}}
-	r.Warnings = review.CardOf(a).Warnings
 	note := ""
 	if a.Answer != nil {
 		note = a.Answer.Note
@@ -231,7 +230,9 @@ func (e *Engine) replyOf(a journal.Approval) op.Reply {
 		if r.Error.Hint == "" { // no words came with the answer
 			r.Error.Hint = op.NextStep(r.Error.Code)
 		}
+		return r
 	}
+	r.Warnings = review.CardOf(a).Warnings // the same ones to who asks and to who answers
 	return r
 }
 

@@ -196,7 +196,7 @@ func (e *Engine) seeBack(ctx context.Context, c *call, subjects []op.Subject) (m
 		}
 		for i, n := range sight.Nodes {
 			t := sight.Targets[i]
-			now[n.Path] = op.State{Kind: t.Kind, Hash: t.Hash, Size: t.Size, Mode: t.Mode, Target: n.Info.Target}
+			now[n.Path] = op.State{Kind: t.Kind, Hash: t.Hash, Size: t.Size, Mode: t.Mode, Target: n.Info.Target, Meta: n.Meta()}
 		}
 		c.facts.Targets = append(c.facts.Targets, sight.Targets...)
 		c.sight.Available = c.sight.Available && sight.Available
@@ -330,11 +330,13 @@ func conflict(s op.Step, is op.State) error {
 		msg += "it was " + string(s.Before.Kind) + ", it is " + string(is.Kind)
 	case s.Before.Hash != is.Hash:
 		msg += "left " + string(s.Before.Hash) + ", is " + string(is.Hash)
+	case s.Before.Mode == is.Mode:
+		msg += "its owner, its access list or its attributes changed"
 	default:
 		msg += "left mode " + s.Before.Mode + ", is " + is.Mode
 	}
 	err := op.Fail(op.UndoConflict, msg).At(s.Path).Do("nothing was changed; force keeps the later version under a new credential")
-	err.CurrentHash = is.Hash
+	err.CurrentHash, err.Expected = is.Hash, s.Before.Hash
 	return err
 }
 

@@ -97,14 +97,17 @@ type stepForm struct {
 }
 
 type stateForm struct {
-	op.State
+	bare
 	Target op.Path `json:"target,omitempty"`
 }
+
+// bare is a state without its own way to write itself, which knows nothing of the escape.
+type bare op.State
 
 func formOf(steps []op.Step) []stepForm {
 	out := make([]stepForm, len(steps))
 	for i, s := range steps {
-		out[i] = stepForm{s, op.Path(s.Slot), op.Path(s.Copy), stateForm{s.Before, op.Path(s.Before.Target)}, stateForm{s.After, op.Path(s.After.Target)}}
+		out[i] = stepForm{s, op.Path(s.Slot), op.Path(s.Copy), stateForm{bare(s.Before), op.Path(s.Before.Target)}, stateForm{bare(s.After), op.Path(s.After.Target)}}
 	}
 	return out
 }
@@ -113,7 +116,7 @@ func stepsOf(forms []stepForm) []op.Step {
 	out := make([]op.Step, len(forms))
 	for i, f := range forms {
 		s := f.Step
-		s.Slot, s.Copy, s.Before, s.After = string(f.Slot), string(f.Copy), f.Before.State, f.After.State
+		s.Slot, s.Copy, s.Before, s.After = string(f.Slot), string(f.Copy), op.State(f.Before.bare), op.State(f.After.bare)
 		s.Before.Target, s.After.Target = string(f.Before.Target), string(f.After.Target)
 		out[i] = s
 	}

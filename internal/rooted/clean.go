@@ -11,7 +11,8 @@ import (
 // Clean turns a caller's spelling into a relative path, on the text alone: it opens
 // nothing and answers the same whether or not a place exists. Absolute paths are taken
 // where they begin with the root's canonical name or the name it was given by. Names
-// that hold control characters or are not UTF-8 are taken in their escaped form only.
+// that hold control characters or are not UTF-8 are taken in their escaped form only, and
+// so is a first name "~", which callers write for a home directory.
 // Where "b" is a link, "b/.." is cleaned away like any other.
 func (r *Root) Clean(asked string) (op.Path, error) {
 	return cleanPath(asked, r.Given(), r.Dir())
@@ -28,7 +29,8 @@ func cleanPath(asked string, prefixes ...string) (op.Path, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := checkSpelling(text, strings.HasPrefix(asked, op.RawPrefix)); err != nil {
+	raw := strings.HasPrefix(asked, op.RawPrefix)
+	if err := checkSpelling(text, raw); err != nil {
 		return "", err
 	}
 	names := strings.Split(text, "/")
@@ -53,6 +55,10 @@ func cleanPath(asked string, prefixes ...string) (op.Path, error) {
 	if len(kept) == 0 {
 		return ".", nil
 	}
+	if kept[0] == "~" && !raw { // also as "./~": a shell would make of it what was not meant
+		return "", op.Fail(op.InvalidPath, "a home directory is not looked up here; paths are relative to the root").In("args.path").
+			Do("give a path relative to the workspace; a name that really begins with ~ and a slash is written raw:%%7E/...")
+	}
 	return op.Path(strings.Join(kept, "/")), nil
 }
 
@@ -69,8 +75,6 @@ func checkSpelling(text string, raw bool) error {
 		return invalid("the path is not UTF-8; write such a name in its raw:% form, as listings show it")
 	case !raw && strings.IndexFunc(text, unicode.IsControl) >= 0:
 		return invalid("the path holds a control character; write such a name in its raw:% form, as listings show it")
-	case text == "~" || strings.HasPrefix(text, "~/"):
-		return invalid("a home directory is not looked up here; paths are relative to the root")
 	}
 	names := strings.Split(text, "/")
 	if len(names) > maxNames {

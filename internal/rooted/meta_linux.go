@@ -2,6 +2,7 @@ package rooted
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,20 +69,28 @@ func carryAll(fd, src int, want Info, p op.Path) error {
 		lost = append(lost, "mode "+want.ModeString())
 	}
 	if len(lost) > 0 {
-		return op.Fail(op.MetadataLoss, "a new version of the file would lose its "+strings.Join(lost, ", ")).At(p).
-			Do("let the file's owner make this change, or run the daemon as that user")
+		return lossOf(lost, p)
 	}
 	return nil
+}
+
+func lossOf(lost []string, p op.Path) error {
+	return op.Fail(op.MetadataLoss, "a new version of the file would lose its "+strings.Join(lost, ", ")).At(p).
+		Do("let the file's owner make this change, or run the daemon as that user")
 }
 
 // ownAsDir gives what root makes to the owner of the directory it is made in: a user
 // whose workspace a daemon of root serves can go on using it. Where ids cannot be given
 // away it stays root's.
 func ownAsDir(fd int, dir Info) error {
+	return chownAs(dir, func(uid, gid int) error { return unix.Fchown(fd, uid, gid) })
+}
+
+func chownAs(dir Info, chown func(uid, gid int) error) error {
 	if unix.Geteuid() != 0 || dir.UID == 0 {
 		return nil
 	}
-	err := unix.Fchown(fd, int(dir.UID), int(dir.GID))
+	err := chown(int(dir.UID), int(dir.GID))
 	if err == unix.EPERM || err == unix.EINVAL {
 		return nil
 	}
@@ -140,6 +149,41 @@ func attributes(fd int) (map[string]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// Meta is a digest of what a file has besides its bytes, mode and times, by which an undo
+// sees that somebody gave it another owner, access list or attribute since. "" for other
+// kinds and where it cannot be told.
+func (n *Node) Meta() string { return metaOf(n.self, n.Info) }
+
+func metaOf(fd int, i Info) string {
+	if fd == none || i.Kind != op.File {
+		return ""
+	}
+	list, err := grow(func(b []byte) (int, error) { return unix.Listxattr(fdName(fd), b) })
+	if err != nil {
+		return ""
+	}
+	names := strings.Split(strings.TrimSuffix(string(list), "\x00"), "\x00")
+	slices.Sort(names)
+	said := fmt.Appendf(nil, "%d %d", i.UID, i.GID)
+	for _, name := range names {
+		if !setByPeople(name) {
+			continue
+		}
+		v, err := grow(func(b []byte) (int, error) { return unix.Getxattr(fdName(fd), name, b) })
+		if err != nil {
+			return ""
+		}
+		said = fmt.Appendf(said, "\n%s %d %s", name, len(v), v)
+	}
+	return string(HashBytes(said))[len("blake3:"):][:32]
+}
+
+// setByPeople leaves out what the kernel and its security modules set by themselves, and
+// what only root can see.
+func setByPeople(name string) bool {
+	return strings.HasPrefix(name, "user.") || name == aclAccess || name == "security.capability"
 }
 
 // grow calls get with a buffer large enough; nil where there is nothing of the kind.
@@ -205,6 +249,45 @@ func asCreated(fd int, dir *Node, perm uint32) error {
 	}
 	if !ok || err != nil {
 		return op.Fail(op.MetadataLoss, "a new file would lose the ACL that its directory gives").At(dir.Path).Because(err)
+	}
+	return nil
+}
+
+// asMade is asCreated for a new directory, which also hands on what it gets. Its handle may
+// be one that only names it.
+func asMade(fd int, dir *Node, perm uint32) error {
+	lost := func(what string, err error) error {
+		return op.Fail(op.MetadataLoss, "a new directory would lose the "+what+" that the one above it gives").At(dir.Path).Because(err)
+	}
+	acl, err := grow(func(b []byte) (int, error) { return unix.Getxattr(fdName(dir.self), aclDefault, b) })
+	if err != nil {
+		return fail(err, dir.Path)
+	}
+	if len(acl) > 0 {
+		if err := unix.Setxattr(fdName(fd), aclDefault, acl, 0); err != nil && !noXattr(err) {
+			return lost("ACL", err)
+		}
+		mode, ok := narrowACL(acl, perm)
+		if err = unix.Setxattr(fdName(fd), aclAccess, acl, 0); err == nil || noXattr(err) {
+			err = unix.Chmod(fdName(fd), mode)
+		}
+		if !ok || err != nil {
+			return lost("ACL", err)
+		}
+	}
+	if dir.Info.Mode&unix.S_ISGID == 0 {
+		return nil
+	}
+	err = unix.Chown(fdName(fd), -1, int(dir.Info.GID))
+	var now Info
+	if err == nil {
+		now, _, err = lookAt(fd, "")
+	}
+	if err == nil {
+		err = unix.Chmod(fdName(fd), now.Mode|unix.S_ISGID)
+	}
+	if err != nil {
+		return lost("group", err)
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type Node struct {
 	known        *knowledge         // may be nil
 	parent, self int                // none where there is none
 	name         string             // of self in parent
+	above        *Node              // with Missing: the deepest directory that exists; may be nil
 	copied       bool               // it is the copy of what stood there, in a store of copies
 }
 
@@ -35,6 +36,9 @@ func (n *Node) Close() {
 	closeFD(n.parent)
 	closeFD(n.self)
 	n.parent, n.self = none, none
+	if n.above != nil {
+		n.above.Close()
+	}
 }
 
 const (

@@ -122,6 +122,11 @@ func (h *Held) standing(ctx context.Context, a *act, lend bool) (err error) {
 	if a.info.Frozen {
 		return op.Fail(op.PermissionDenied, "it is immutable or append-only").At(p).Do("its owner has to clear that flag first")
 	}
+	if a.step.Do == op.Swap || a.step.Do == op.Take {
+		if a.step.Before.Meta = h.node(a).Meta(); want.Meta != "" && want.Meta != a.step.Before.Meta {
+			return stale(p, "its owner, its access list or its attributes changed")
+		}
+	}
 	if want.Mode != "" && want.Kind != op.Symlink && want.Mode != a.info.ModeString() {
 		return stale(p, "its mode changed from "+want.Mode+" to "+a.info.ModeString())
 	}
@@ -214,6 +219,7 @@ func (h *Held) staged(ctx context.Context, a *act) (err error) {
 	if a.oursInfo, _, err = lookAt(a.ours, ""); err != nil {
 		return fail(err, a.step.Path)
 	}
+	a.step.After.Meta = metaOf(a.ours, a.oursInfo)
 	if a.step.Do == op.Place {
 		// After a crash an empty slot means that the thing was placed: it must not mean that
 		// it never got to the disk. With a swap the slot is never empty once it happened.

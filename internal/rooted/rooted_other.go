@@ -54,6 +54,7 @@ type Node struct {
 }
 
 func (n *Node) Close()                                           {}
+func (n *Node) Meta() string                                     { return "" }
 func (n *Node) Read(int64) ([]byte, error)                       { return nil, unsupported() }
 func (n *Node) ReadAt(int64, int) ([]byte, error)                { return nil, unsupported() }
 func (n *Node) Hash(context.Context) (op.Digest, int64, error)   { return "", 0, unsupported() }
@@ -117,7 +118,7 @@ func (s *Store) Stage(context.Context, string, io.Reader, Meta) (Staged, error) 
 func (s *Store) StageNew(context.Context, string, io.Reader, Meta) (Staged, error) {
 	return Staged{}, unsupported()
 }
-func (s *Store) StageTree(context.Context, string, *Node, op.Digest) (Staged, error) {
+func (s *Store) StageTree(context.Context, string, *Node, op.Digest, *Node) (Staged, error) {
 	return Staged{}, unsupported()
 }
 func (s *Store) Sizes(context.Context) (map[string]int64, error) { return nil, unsupported() }

@@ -31,17 +31,23 @@ func (n *Node) As(p op.Path) (*Node, error) {
 }
 
 // Absence gives a path at which nothing will stand. dir is the directory that will be its
-// parent; nil where that does not exist yet. missing lists the parents still to be made.
-func Absence(p op.Path, dir *Node, missing []op.Path) (*Node, error) {
+// parent, or with below the deepest that is there now; nil where there is none. missing
+// lists the parents still to be made.
+func Absence(p op.Path, dir *Node, below bool, missing []op.Path) (*Node, error) {
 	s := &Node{Asked: p, Path: p, Info: Info{Kind: op.Absent}, Missing: missing, parent: none, self: none, name: p.Base()}
 	if dir == nil || dir.self < 0 {
 		return s, nil
 	}
+	s.in, s.hides = dir.in, dir.hides
 	var err error
-	if s.parent, err = dup(dir.self); err != nil {
+	if below {
+		s.above, err = s.dirOf(dir.Path, dir.self)
+	} else {
+		s.parent, err = dup(dir.self)
+	}
+	if err != nil {
 		return nil, fail(err, p)
 	}
-	s.in, s.hides = dir.in, dir.hides
 	return s, nil
 }
 

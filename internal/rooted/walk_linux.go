@@ -134,6 +134,11 @@ func (w *walker) absent(next part) (*Node, error) {
 	}
 	n.Path = at
 	if len(n.Missing) > 0 {
+		above, err := w.above(n.Missing[0].Parent())
+		if err != nil {
+			return nil, err
+		}
+		n.above = above
 		return w.fill(n, none, none, at.Base())
 	}
 	parent, err := dup(w.top())
@@ -193,6 +198,20 @@ func (w *walker) node(self int, name string, info Info) (*Node, error) {
 func (w *walker) fill(n *Node, parent, self int, name string) (*Node, error) {
 	n.Asked, n.Links = w.asked, w.links
 	n.in, n.hides, n.known, n.parent, n.self, n.name = w.r.in, w.r.hides, &w.r.known, parent, self, name
+	return n, nil
+}
+
+// above is the directory that the walk has come to, on a handle of its own.
+func (w *walker) above(p op.Path) (*Node, error) {
+	fd, err := dup(w.top())
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Asked: p, Path: p, in: w.r.in, hides: w.r.hides, parent: none, self: fd}
+	if n.Info, _, err = lookAt(fd, ""); err != nil {
+		n.Close()
+		return nil, err
+	}
 	return n, nil
 }
 
