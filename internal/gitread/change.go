@@ -58,6 +58,26 @@ type compare struct {
 	r     *repo
 	specs pathspecs
 	out   []change
+	steps int // names that were looked at
+}
+
+const (
+	// longest bounds a path in a commit, and so how deep its trees go.
+	longest = 4096
+	// mostSteps bounds the names that one comparison looks at: a few small trees, each twice
+	// in the one above, can hold more names than could ever be told.
+	mostSteps = 1_000_000
+)
+
+// step counts names before they are looked at.
+func (c *compare) step(dir string, names int) error {
+	if c.steps += names + 1; c.steps > mostSteps {
+		return unsupported("more than 1,000,000 names would have to be compared")
+	}
+	if len(dir) > longest {
+		return unsupported("a path of a commit is longer than 4,096 bytes")
+	}
+	return nil
 }
 
 // wants judges a path below the top by the pathspecs, which count from the root.
@@ -80,6 +100,9 @@ func (c *compare) trees(a, b plumbing.Hash, dir string) error {
 	}
 	right, err := c.r.store.tree(b)
 	if err != nil {
+		return err
+	}
+	if err := c.step(dir, len(left)+len(right)); err != nil {
 		return err
 	}
 	type pair struct{ old, new side }
@@ -122,6 +145,9 @@ func (c *compare) tree(x *index, t plumbing.Hash, dir string, list []entry) erro
 	}
 	left, err := c.r.store.tree(t)
 	if err != nil {
+		return err
+	}
+	if err := c.step(dir, len(left)); err != nil {
 		return err
 	}
 	subs := map[string]plumbing.Hash{}

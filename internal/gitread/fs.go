@@ -83,10 +83,10 @@ func (g gitFS) look(name string, follow bool) (*rooted.Node, error) {
 	return n, nil
 }
 
-// Open opens a regular file. The list of alternates is hidden: go-git would look for them
-// without asking where they lie.
+// Open opens a regular file. Objects, and the lists of where more of them lie, are hidden
+// from go-git, which would believe what they say of themselves: they are read here.
 func (g gitFS) Open(name string) (billy.File, error) {
-	if path.Clean(name) == "objects/info/alternates" {
+	if strings.HasPrefix(path.Clean("/"+name), "/objects/") {
 		return nil, missing(name)
 	}
 	n, err := g.look(name, true)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -91,12 +92,29 @@ func (x *index) parse(raw []byte) error {
 		}
 		at += size
 	}
-	for _, e := range x.entries {
-		if e.path == "" {
+	for i := range x.entries {
+		if !relative(x.entries[i].path) {
 			return bad()
 		}
 	}
 	return nil
+}
+
+// relative tells whether a path is one that git itself would put into an index: names with
+// one slash between them, and none that leads elsewhere.
+func relative(p string) bool {
+	if p == "" || len(p) > longest || p[0] == '/' || p[len(p)-1] == '/' || strings.Contains(p, "//") {
+		return false
+	}
+	if p[0] != '.' && !strings.Contains(p, "/.") {
+		return true // as nearly all are
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if name == "." || name == ".." || name == ".git" {
+			return false
+		}
+	}
+	return true
 }
 
 // readEntry reads the entry that begins at a place; before is the name of the one before.

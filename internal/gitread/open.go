@@ -195,45 +195,45 @@ func (r *repo) readConfig(ctx context.Context, at place) error {
 // openObjects opens the object store with those that it borrows from.
 func (r *repo) openObjects(ctx context.Context) (*objects, error) {
 	main := gitFS{ctx, r.git}
-	s := &objects{ctx: ctx}
-	options := filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: maxObject}
-	c := cache.NewObjectLRU(64 * cache.MiByte)
+	s := &objects{ctx: ctx, dirs: []place{r.common.join("objects")}}
+	options := filesystem.Options{KeepDescriptors: true}
+	c := cache.NewObjectLRU(cache.KiByte) // the library reads no objects
 	if r.git == r.common {
 		s.Storage = filesystem.NewStorageWithOptions(main, c, options)
 	} else {
 		s.Storage = filesystem.NewStorageWithOptions(dotgit.NewRepositoryFilesystem(main, gitFS{ctx, r.common}), c, options)
 	}
-	seen := map[place]bool{r.common.join("objects"): true}
-	queue := []place{r.common.join("objects")}
-	for len(queue) > 0 && len(seen) < deepest {
-		dir := queue[0]
-		queue = queue[1:]
-		list, err := dir.join("info/alternates").small(ctx, maxPointer)
+	for i := 0; i < len(s.dirs) && len(s.dirs) < deepest; i++ {
+		more, err := r.borrowed(ctx, s.dirs[i])
 		if err != nil {
 			s.close()
 			return nil, err
 		}
-		for line := range strings.Lines(string(list)) {
-			line = strings.TrimSuffix(line, "\n")
-			if line == "" || line[0] == '#' {
-				continue
+		for _, at := range more {
+			if !slices.Contains(s.dirs, at) {
+				s.dirs = append(s.dirs, at)
 			}
-			at, err := r.o.resolve(dir, line)
-			if err != nil {
-				s.close()
-				return nil, err
-			}
-			if seen[at] {
-				continue
-			}
-			if path.Base(string(at.path)) != "objects" {
-				s.close()
-				return nil, unsupported("the repository borrows objects from a directory of another name")
-			}
-			seen[at] = true
-			queue = append(queue, at)
-			s.lent = append(s.lent, filesystem.NewStorageWithOptions(gitFS{ctx, place{at.root, at.path.Parent()}}, c, options))
 		}
 	}
 	return s, nil
+}
+
+// borrowed lists the directories of objects that one names as further ones.
+func (r *repo) borrowed(ctx context.Context, dir place) (out []place, err error) {
+	list, err := dir.join("info/alternates").small(ctx, maxPointer)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(list)) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		at, err := r.o.resolve(dir, line)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, at)
+	}
+	return out, nil
 }

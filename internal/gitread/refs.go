@@ -106,11 +106,7 @@ func (r *repo) shortened(base string) (plumbing.Hash, error) {
 		prefix[i] = byte(n)
 	}
 	found := map[plumbing.Hash]bool{}
-	list, err := r.store.HashesWithPrefix(prefix)
-	for _, l := range r.store.lent {
-		more, err2 := l.HashesWithPrefix(prefix)
-		list, err = append(list, more...), errors.Join(err, err2)
-	}
+	list, err := r.store.begins(prefix)
 	if err != nil {
 		return plumbing.ZeroHash, unsupported("the objects cannot be listed").Because(err)
 	}
