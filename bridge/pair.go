@@ -127,18 +127,7 @@ func (s *Server) postPair(w http.ResponseWriter, r *http.Request, by op.Caller) 
 
 // postClaim gives a reviewer's token for a code. Every refusal is the same.
 func (s *Server) postClaim(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 4096)
-	o, err := body(r)
-	code := ""
-	if err == nil {
-		err = only(o, "code")
-	}
-	if err == nil {
-		code, err = text(o, "code")
-	}
-	if err == nil {
-		err = asPerson(r.Context(), op.Reviewer)
-	}
+	code, err := codeOf(w, r)
 	if err != nil {
 		fail(w, err)
 		return
@@ -156,4 +145,20 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{"token": secret, "id": token.ID, "role": token.Role, "expires_at": token.Expires.UTC()})
+}
+
+// codeOf is the code that a person hands in for a token or a session.
+func codeOf(w http.ResponseWriter, r *http.Request) (code string, err error) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4096)
+	o, err := body(r)
+	if err == nil {
+		err = only(o, "code")
+	}
+	if err == nil {
+		code, err = text(o, "code")
+	}
+	if err == nil {
+		err = asPerson(r.Context(), op.Reviewer)
+	}
+	return code, err
 }

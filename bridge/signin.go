@@ -126,18 +126,7 @@ func (s *Server) getSignedIn(w http.ResponseWriter, r *http.Request) {
 
 // postSignedIn gives the session of a completed sign-in to the page of the same browser.
 func (s *Server) postSignedIn(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 4096)
-	o, err := body(r)
-	code := ""
-	if err == nil {
-		err = only(o, "code")
-	}
-	if err == nil {
-		code, err = text(o, "code")
-	}
-	if err == nil {
-		err = asPerson(r.Context(), op.Reviewer)
-	}
+	code, err := codeOf(w, r)
 	if err != nil {
 		fail(w, err)
 		return
