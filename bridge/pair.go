@@ -130,18 +130,7 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request) {
 	if notJSON(w, r) {
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, 4096)
-	o, err := body(r)
-	code := ""
-	if err == nil {
-		err = only(o, "code")
-	}
-	if err == nil {
-		code, err = text(o, "code")
-	}
-	if err == nil {
-		err = asPerson(r.Context(), op.Reviewer)
-	}
+	code, err := codeOf(w, r)
 	if err != nil {
 		fail(w, err)
 		return
@@ -159,4 +148,20 @@ func (s *Server) postClaim(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply(w, http.StatusOK, map[string]any{"token": secret, "id": token.ID, "role": token.Role, "expires_at": token.Expires.UTC()})
+}
+
+// codeOf is the code that a person hands in for a token or a session.
+func codeOf(w http.ResponseWriter, r *http.Request) (code string, err error) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4096)
+	o, err := body(r)
+	if err == nil {
+		err = only(o, "code")
+	}
+	if err == nil {
+		code, err = text(o, "code")
+	}
+	if err == nil {
+		err = asPerson(r.Context(), op.Reviewer)
+	}
+	return code, err
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -158,25 +159,30 @@ func (s *Server) getApprovals(w http.ResponseWriter, r *http.Request, by op.Call
 // getApprovalPage gives summaries: a queue of ten thousand cards stays usable.
 func (s *Server) getApprovalPage(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	q := r.URL.Query()
-	f := journal.ApprovalFilter{State: q.Get("state"), Limit: 100}
+	limit, next, err := partOf(q)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	v, err := s.Engine.ApprovalPage(r.Context(), by, journal.ApprovalFilter{State: q.Get("state"), Limit: limit, After: next})
+	result(w, v, err)
+}
+
+// partOf is which page of a list is wanted: at most limit entries, 1 to 1000, 100 unless said, and those
+// beyond the next that the page before ended with, 0 for the first.
+func partOf(q url.Values) (limit int, next int64, err error) {
+	limit = 100
 	if v := q.Get("limit"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > 1000 {
-			fail(w, op.Fail(op.BadRequest, "limit must be 1 to 1000").In("limit"))
-			return
+		if limit, err = strconv.Atoi(v); err != nil || limit < 1 || limit > 1000 {
+			return 0, 0, op.Fail(op.BadRequest, "limit must be 1 to 1000").In("limit")
 		}
-		f.Limit = n
 	}
 	if v := q.Get("next"); v != "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 0 {
-			fail(w, op.Fail(op.BadRequest, "next must be the next of the page before").In("next"))
-			return
+		if next, err = strconv.ParseInt(v, 10, 64); err != nil || next < 0 {
+			return 0, 0, op.Fail(op.BadRequest, "next must be the next of the page before").In("next")
 		}
-		f.After = n
 	}
-	v, err := s.Engine.ApprovalPage(r.Context(), by, f)
-	result(w, v, err)
+	return limit, next, nil
 }
 
 func (s *Server) getApproval(w http.ResponseWriter, r *http.Request, by op.Caller) {
@@ -255,27 +261,15 @@ func (s *Server) postCancel(w http.ResponseWriter, r *http.Request, by op.Caller
 
 func (s *Server) getOperations(w http.ResponseWriter, r *http.Request, by op.Caller) {
 	q := r.URL.Query()
-	f := journal.Filter{Root: q.Get("root"), Agent: q.Get("agent"), Session: q.Get("session"), Path: q.Get("path"), State: journal.OpState(q.Get("state")), Limit: 100}
-	if v := q.Get("limit"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > 1000 {
-			fail(w, op.Fail(op.BadRequest, "limit must be 1 to 1000").In("limit"))
-			return
-		}
-		f.Limit = n
-	}
-	var err error
-	if f.Since, err = sinceOf(r); err != nil {
+	limit, next, err := partOf(q)
+	if err != nil {
 		fail(w, err)
 		return
 	}
-	if v := q.Get("next"); v != "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil {
-			fail(w, op.Fail(op.BadRequest, "next must be the next of the page before").In("next"))
-			return
-		}
-		f.Before = n
+	f := journal.Filter{Root: q.Get("root"), Agent: q.Get("agent"), Session: q.Get("session"), Path: q.Get("path"), State: journal.OpState(q.Get("state")), Limit: limit, Before: next}
+	if f.Since, err = sinceOf(r); err != nil {
+		fail(w, err)
+		return
 	}
 	v, err := s.Engine.Operations(r.Context(), by, f)
 	result(w, v, err)

@@ -129,18 +129,7 @@ func (s *Server) postSignedIn(w http.ResponseWriter, r *http.Request) {
 	if notJSON(w, r) {
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, 4096)
-	o, err := body(r)
-	code := ""
-	if err == nil {
-		err = only(o, "code")
-	}
-	if err == nil {
-		code, err = text(o, "code")
-	}
-	if err == nil {
-		err = asPerson(r.Context(), op.Reviewer)
-	}
+	code, err := codeOf(w, r)
 	if err != nil {
 		fail(w, err)
 		return

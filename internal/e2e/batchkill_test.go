@@ -2,11 +2,8 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"strings"
 	"testing"
-	"text/tabwriter"
 )
 
 // hundred is a batch of 100 edits, creates, moves and deletes that get in each other's
@@ -65,19 +62,11 @@ func hundred() (files map[string]string, items []M) {
 // else one of each name.
 func TestKillBatch(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
-	bin, err := plain()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := newKillTable(t)
 	files, items := hundred()
 	if len(items) != 100 {
 		t.Fatalf("%d items", len(items))
 	}
-	table := &strings.Builder{}
-	tab := tabwriter.NewWriter(table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tab, "request\tcall\tmade\tstrace\tkilled\tmended\twhole\tabsent")
-	mended := 0
 	for i, s := range []scene{
 		{name: "I74 (part) a batch of 100 is whole or absent after a kill at any call, and is undone as one", short: "batch", held: true},
 		{name: "D56 (part) the undo of a batch of 100 is whole or absent after a kill at any call", short: "undo", undo: true},
@@ -97,17 +86,11 @@ func TestKillBatch(t *testing.T) {
 				return numbers[:min(len(numbers), 1)]
 			}
 			s.op, s.args, s.files = "batch_file_ops", M{"operations": items}, files
-			k := newKills(t, bin, s, rand.New(rand.NewPCG(seed, uint64(i))))
-			k.s.kept = k.keeps()
-			mended += k.all(tab)
-			k.inOrder()
+			s.kept = asCounted
+			table.row(t, i, s)
 		})
 	}
-	tab.Flush()
-	if mended == 0 {
-		t.Error("no kill left anything for a restart to mend, so these kills show nothing")
-	}
-	t.Logf("kills:\n%s", table)
+	table.end(t)
 }
 
 // keeps counts by how much the store grows when the request of the scene is done.

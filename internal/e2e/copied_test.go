@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"text/tabwriter"
 	"time"
 )
 
@@ -166,13 +164,7 @@ func TestCopiedStore(t *testing.T) {
 // TestKillCopied interrupts calls on a store of copies as TestKill does on any other.
 func TestKillCopied(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
-	bin, err := plain()
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := &strings.Builder{}
-	tab := tabwriter.NewWriter(table, 0, 0, 2, ' ', 0)
+	table := newKillTable(t)
 	only := func(kind string, numbers []int, made int) []int {
 		if os.Getenv("HOLDPOINT_KILL") == "all" {
 			return numbers
@@ -183,7 +175,6 @@ func TestKillCopied(t *testing.T) {
 		}
 		return nil
 	}
-	mended := 0
 	for i, s := range []scene{
 		{name: "D66 (part) a delete of a directory by copy is whole or absent after a kill at any call", short: "delete by copy", op: "delete_file",
 			args: M{"path": "d", "recursive": true}, held: true, kept: 1, files: map[string]string{"d/a": "one\n", "d/sub/b": "two\n"}},
@@ -192,14 +183,8 @@ func TestKillCopied(t *testing.T) {
 	} {
 		s.mount, s.only = true, only
 		t.Run(s.name, func(t *testing.T) {
-			k := newKills(t, bin, s, rand.New(rand.NewPCG(seed, uint64(i))))
-			mended += k.all(tab)
-			k.inOrder()
+			table.row(t, i, s)
 		})
 	}
-	tab.Flush()
-	if mended == 0 {
-		t.Error("no kill left anything for a restart to mend, so these kills show nothing")
-	}
-	t.Logf("kills:\n%s", table)
+	table.end(t)
 }

@@ -18,15 +18,7 @@ import (
 // every call; else the last and a random one of each name.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
-	bin, err := plain()
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := &strings.Builder{}
-	tab := tabwriter.NewWriter(table, 0, 0, 2, ' ', 0)
-	mended := 0
-	fmt.Fprintln(tab, "request\tcall\tmade\tstrace\tkilled\tmended\twhole\tabsent")
+	table := newKillTable(t)
 	for i, s := range []scene{
 		{name: "I62, I74 a new file with its directories is whole or absent after a kill at any call", short: "create", op: "write_file",
 			args: M{"path": "new/a/b.txt", "content": "made\n"}},
@@ -40,17 +32,53 @@ func TestKill(t *testing.T) {
 			args: M{"path": "sub/f.txt", "old_string": "old", "new_string": "new"}, undo: true},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			k := newKills(t, bin, s, rand.New(rand.NewPCG(seed, uint64(i))))
-			mended += k.all(tab)
-			k.inOrder()
+			table.row(t, i, s)
 		})
 	}
-	tab.Flush()
-	if mended == 0 {
+	table.end(t)
+}
+
+// killTable has a row for each request that is interrupted and each kind of call it makes.
+type killTable struct {
+	seed   uint64
+	bin    string // built without the race detector: a restart is quick
+	text   strings.Builder
+	tab    *tabwriter.Writer
+	mended int // kills whose remains a restart had to mend
+}
+
+func newKillTable(t *testing.T) *killTable {
+	bin, err := plain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &killTable{seed: seedOf(t), bin: bin}
+	k.tab = tabwriter.NewWriter(&k.text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(k.tab, "request\tcall\tmade\tstrace\tkilled\tmended\twhole\tabsent")
+	return k
+}
+
+// row interrupts the request of the i-th scene at its calls, and then at none.
+func (table *killTable) row(t *testing.T, i int, s scene) {
+	k := newKills(t, table.bin, s, rand.New(rand.NewPCG(table.seed, uint64(i))))
+	if s.kept == asCounted {
+		k.s.kept = k.keeps()
+	}
+	table.mended += k.all(table.tab)
+	k.inOrder()
+}
+
+// end prints the table, which must show something.
+func (table *killTable) end(t *testing.T) {
+	table.tab.Flush()
+	if table.mended == 0 {
 		t.Error("no kill left anything for a restart to mend, so these kills show nothing")
 	}
-	t.Logf("kills:\n%s", table)
+	t.Logf("kills:\n%s", &table.text)
 }
+
+// asCounted, in place of what a scene leaves in the store, says that it is to be counted first.
+const asCounted = -1
 
 // scene is a request to be interrupted.
 type scene struct {

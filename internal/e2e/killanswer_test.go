@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"text/tabwriter"
 	"time"
 )
 
@@ -18,14 +16,7 @@ import (
 // on that, and takes every call to the system that TestKill knows.
 func TestKillAnswer(t *testing.T) {
 	t.Parallel()
-	seed := seedOf(t)
-	bin, err := plain()
-	if err != nil {
-		t.Fatal(err)
-	}
-	table := &strings.Builder{}
-	tab := tabwriter.NewWriter(table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tab, "request\tcall\tmade\tstrace\tkilled\tmended\twhole\tabsent")
+	table := newKillTable(t)
 	for i, s := range []scene{
 		{name: "S60 (part) an approved move, killed between any two steps, is whole once or absent, and its result is kept", short: "move", op: "move_file",
 			args: M{"source": "sub/f.txt", "destination": "there/g.txt"}},
@@ -45,17 +36,14 @@ func TestKillAnswer(t *testing.T) {
 				}
 				return numbers
 			}
-			k := newKills(t, bin, s, rand.New(rand.NewPCG(seed, uint64(i))))
-			k.s.kept = k.keeps()
-			k.all(tab)
-			k.inOrder()
+			s.kept = asCounted
+			table.row(t, i, s)
 		})
 	}
 	t.Run("I106 an approved program, killed between any two steps, runs at most once: what did not begin has failed, what may have is unknown, what ended is executed", func(t *testing.T) {
-		killedProcess(t, bin, tab)
+		killedProcess(t, table)
 	})
-	tab.Flush()
-	t.Logf("kills:\n%s", table)
+	table.end(t)
 }
 
 // everyCall reports whether each call to the system is met, which takes its time.
@@ -63,9 +51,9 @@ func everyCall() bool { return os.Getenv("HOLDPOINT_KILL") == "all" }
 
 // killedProcess interrupts the answer that releases a program which leaves one line behind
 // each time it runs.
-func killedProcess(t *testing.T, bin string, tab *tabwriter.Writer) {
+func killedProcess(t *testing.T, table *killTable) {
 	root, state := dirs(t)
-	d := &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock"), args: []string{"--review-auth=token"}, bin: bin}
+	d := &daemon{t: t, Root: root, State: state, Socket: filepath.Join(state, "holdpoint.sock"), args: []string{"--review-auth=token"}, bin: table.bin}
 	t.Cleanup(func() { d.stop(syscall.SIGTERM) })
 	k := &kills{t: t, d: d}
 	k.start()
@@ -128,7 +116,7 @@ func killedProcess(t *testing.T, bin string, tab *tabwriter.Writer) {
 				met++
 			}
 		}
-		fmt.Fprintf(tab, "program\t%s\t%d\t\t%d\t\t\t\n", kind, made[kind], met)
+		fmt.Fprintf(table.tab, "program\t%s\t%d\t\t%d\t\t\t\n", kind, made[kind], met)
 		if made[kind] > 0 && met == 0 && kind != "mkdirat" { // a folder that the first program made is there for the others
 			t.Errorf("no kill at %s", kind)
 		}

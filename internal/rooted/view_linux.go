@@ -18,20 +18,17 @@ func (s *Store) OpenView(id string, root *Root) (v *View, err error) {
 	if err := checkSlot(slot, 0); err != nil {
 		return nil, err
 	}
-	if err := unix.Mkdirat(s.fd, slot, 0o700); err != nil {
-		return nil, fail(err, "")
+	top, err := s.viewTop(slot)
+	if err != nil {
+		return nil, err
 	}
+	defer closeFD(top)
 	defer func() {
 		if err != nil {
 			_ = s.Drop(slot)
 			err = fail(err, "")
 		}
 	}()
-	top, err := s.in.open(s.fd, slot, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
-	}
-	defer closeFD(top)
 	var fds [2]int
 	for i, name := range []string{"upper", "work"} {
 		if err := unix.Mkdirat(top, name, 0o700); err != nil {
@@ -62,6 +59,19 @@ func (s *Store) OpenView(id string, root *Root) (v *View, err error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// viewTop makes the empty directory of a view and gives a descriptor for it, which the caller closes.
+func (s *Store) viewTop(slot string) (int, error) {
+	if err := unix.Mkdirat(s.fd, slot, 0o700); err != nil {
+		return -1, fail(err, "")
+	}
+	top, err := s.in.open(s.fd, slot, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		_ = s.Drop(slot)
+		return -1, fail(err, "")
+	}
+	return top, nil
 }
 
 // Bounds of a view that is a copy: it takes its time, and the program waits.
@@ -105,20 +115,17 @@ func (s *Store) CopyView(ctx context.Context, id string, root *Root) (v *View, e
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Mkdirat(s.fd, slot, 0o700); err != nil {
-		return nil, fail(err, "")
+	top, err := s.viewTop(slot)
+	if err != nil {
+		return nil, err
 	}
+	defer closeFD(top)
 	defer func() {
 		if err != nil {
 			_ = s.Drop(slot)
 			err = fail(err, "")
 		}
 	}()
-	top, err := s.in.open(s.fd, slot, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		return nil, err
-	}
-	defer closeFD(top)
 	r := &replica{s: s, top: slot, seen: map[[2]uint64]string{}}
 	if err := r.dir(ctx, src, top, "upper", slot+"/upper"); err != nil {
 		return nil, err
