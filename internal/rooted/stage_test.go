@@ -76,7 +76,9 @@ func TestStageKeepsMetadata(t *testing.T) {
 			f, err := os.Open(p)
 			must(t, err)
 			defer f.Close()
-			must(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, 0x40|0x80))
+			flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS) // those that are its form on the disk stay
+			must(t, err)
+			must(t, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|0x40|0x80))
 		}},
 	}
 	for _, r := range rows {
