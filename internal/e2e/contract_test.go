@@ -356,3 +356,28 @@ func TestContractCommandLine(t *testing.T) {
 		}
 	})
 }
+
+func TestContractStatus(t *testing.T) {
+	t.Parallel()
+	d := quick(t, "")
+	said := func() string {
+		_, got := d.http("GET", "/v1/status", d.Agent, nil)
+		return fmt.Sprint(got["roots"])
+	}
+	t.Run("C84 (part) status tells of a line of the workspace's own patterns that is skipped, before any call", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, ".holdpoint-protect"), "*.mine\n!.env\n")
+		if s := said(); !strings.Contains(s, "protect_line_skipped") || !strings.Contains(s, "line 2") {
+			t.Error(s)
+		}
+		write(t, filepath.Join(d.Root, ".holdpoint-protect"), "*.mine\n")
+		if s := said(); strings.Contains(s, "skipped") {
+			t.Errorf("it is mended: %s", s)
+		}
+	})
+	t.Run("a .holdpoint.toml that is not understood is told too, before any call", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, ".holdpoint.toml"), "mode = \"sometimes\"\n")
+		if s := said(); !strings.Contains(s, ".holdpoint.toml") {
+			t.Error(s)
+		}
+	})
+}
