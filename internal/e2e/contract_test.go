@@ -240,6 +240,23 @@ func TestContractReplies(t *testing.T) {
 			t.Errorf("the card has no limit of 90 seconds: %s", said)
 		}
 	})
+	t.Run("C127 (part) what a command is said to be for stands on the card, and is no part of what runs", func(t *testing.T) {
+		held := must(t, d.call("workspace_shell", M{"command": "true", "args": []string{"1"}, "description": "looks\u202e once"}), "review")
+		card, _ := d.row(idOf(held))["card"].(M)
+		if text(card, "intent") != `looks\u{202E} once` || strings.Contains(fmt.Sprint(card["call"]), "once") {
+			t.Errorf("the card: %v", card)
+		}
+		if again := d.call("workspace_shell", M{"command": "true", "args": []string{"1"}, "description": "looks twice"}); idOf(again) != idOf(held) {
+			t.Errorf("other words make another row: %v", again)
+		}
+		if r := d.call("workspace_tests", M{"command": "true", "description": strings.Repeat("x", 4097)}); code(r) != "too_large" || text(r, "error", "field") != "args.description" {
+			t.Errorf("too long: %v", r)
+		}
+		_, both := d.send(d.Agent, M{"op": "workspace_shell", "args": M{"command": "true", "description": "two"}, "intent": "one"})
+		if card, _ := d.row(idOf(both))["card"].(M); text(card, "intent") != "one\ntwo" {
+			t.Errorf("with an intent: %v", card["intent"])
+		}
+	})
 	t.Run("D15 (part) several places are ambiguous whenever their number is not the one that was given", func(t *testing.T) {
 		write(t, filepath.Join(d.Root, "three.txt"), "x\nx\n")
 		for _, n := range []int{1, 3} {
