@@ -125,6 +125,11 @@ func TestContractStrictBodies(t *testing.T) {
 				t.Errorf("%s: got %d %v", raw, status, got)
 			}
 		}
+		for field, args := range map[string]M{"args.glob": {"pattern": "a", "glob": "["}, "args.include": {"pattern": "a", "include": []string{"["}}} {
+			if r := d.call("search_files", args); code(r) != "bad_request" || text(r, "error", "field") != field {
+				t.Errorf("%v: %v", args, r)
+			}
+		}
 		for depth, want := range map[int]string{62: "args.path", 63: "nested too deeply"} { // the call and its arguments are two more
 			_, got := d.http("POST", "/v1/call", d.Agent, `{"op":"view_file","args":{"path":`+strings.Repeat("[", depth)+strings.Repeat("]", depth)+`}}`)
 			if said := fmt.Sprint(got); code(got) != "bad_request" || !strings.Contains(said, want) || strings.Contains(said, "nested") != (depth == 63) {
