@@ -22,6 +22,9 @@ var fileTypes = map[string][]string{
 func picker(none Rules, a *op.SearchArgs) (func(dir, name string) bool, error) {
 	include := a.Include
 	if a.Glob != "" {
+		if _, err := patterns(none, []string{a.Glob}, "args.glob"); err != nil {
+			return nil, err
+		}
 		include = append([]string{a.Glob}, include...)
 	}
 	only, err := patterns(none, include, "args.include")

@@ -272,7 +272,7 @@ func regular(t op.Target) error {
 // parents adds a step for each missing directory on the way to a new path.
 func (p *Plan) parents(n *rooted.Node, allowed bool) error {
 	if len(n.Missing) > 0 && !allowed {
-		return op.Fail(op.NotFound, "the parent directory does not exist").At(n.Missing[0]).Do("leave create_dirs out, or create the directory first")
+		return op.Fail(op.NotFound, "the parent directory does not exist").At(n.Missing[0]).Do("create the directory first, or have missing ones made by leaving create_dirs (of create_directory: parents) out")
 	}
 	for _, dir := range n.Missing {
 		if p.makes(dir) {

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"holdpoint/op"
@@ -21,14 +23,17 @@ func compatTools() []tool {
 			input: []byte(`{"type":"object","properties":{` + props + `}` + required + `}`)}
 	}
 	const p, need = `"path":{"type":"string"}`, `,"required":["path"]`
+	const without = `,"excludePatterns":{"type":"array","items":{"type":"string"}}`
 	const lines = `,"head":{"type":"integer","minimum":1},"tail":{"type":"integer","minimum":1}`
 	return []tool{
 		text("read_text_file", "Read a file", "Reads a text file, its first or last lines.", p+lines, need, readText),
 		text("read_file", "Read a file", "The same as read_text_file.", p+lines, need, readText),
 		text("read_multiple_files", "Read files", "Reads several files.", `"paths":{"type":"array","items":{"type":"string"}}`, `,"required":["paths"]`, readMany),
+		text("read_media_file", "Read a picture", "Reads a picture, or any file as base64.", p, need, readMedia),
 		text("list_directory", "List a directory", "Lists a directory.", p, need, listMarked),
-		text("directory_tree", "Directory tree", "Gives a directory and what lies below it as JSON.", p, need, tree),
-		text("search_files", "Find files", "Finds files by a pattern of their name.", p+`,"pattern":{"type":"string"}`, `,"required":["path","pattern"]`, findNames),
+		text("list_directory_with_sizes", "List a directory", "Lists a directory with the sizes of its files.", p+`,"sortBy":{"type":"string","enum":["name","size"]}`, need, listSized),
+		text("directory_tree", "Directory tree", "Gives a directory and what lies below it as JSON.", p+without, need, tree),
+		text("search_files", "Find files", "Finds files by a pattern of their name.", p+`,"pattern":{"type":"string"}`+without, `,"required":["path","pattern"]`, findNames),
 		text("get_file_info", "File facts", "Tells what stands at a path.", p, need, fileInfo),
 		text("list_allowed_directories", "The workspace", "Names the workspace's directory.", "", "", allowed),
 	}
@@ -95,10 +100,19 @@ func readMany(ctx context.Context, c *caller, args op.Object) answer {
 	return answer{text: strings.Join(parts, "\n---\n"), facts: map[string]any{"status": "done"}}
 }
 
-// below lists a directory to a depth, as far as a result may hold it.
-func below(ctx context.Context, c *caller, args op.Object) (list []op.Object, more bool, r op.Reply) {
+// readMedia shows a picture as one; what is none comes as base64.
+func readMedia(ctx context.Context, c *caller, args op.Object) answer {
+	if err := only(args, "path"); err != nil {
+		return failed(err)
+	}
+	return worded(c.ask(ctx, op.ViewFile, args), "")
+}
+
+// below lists a directory, or with file_tree all that lies below it, as far as a result may
+// hold it.
+func below(ctx context.Context, c *caller, name op.Name, args op.Object) (list []op.Object, more bool, r op.Reply) {
 	for pages := 0; pages < 20; pages++ {
-		r = c.ask(ctx, op.ListDirectory, args)
+		r = c.ask(ctx, name, args)
 		result, _ := r.Result.(map[string]any)
 		if r.Status != op.Done || result == nil {
 			return list, false, r
@@ -128,22 +142,75 @@ next:
 	return nil
 }
 
+// everything asks file_tree for all below a directory, hidden and ignored files too, but for
+// what the caller leaves out.
+func everything(args op.Object) op.Object {
+	ask := op.Object{"path": args["path"], "show_hidden": true, "include_ignored": true, "names_only": true, "page_size": int64(10_000)}
+	if v, given := args["excludePatterns"]; given {
+		ask["exclude"] = v
+	}
+	return ask
+}
+
+func marked(e op.Object) string {
+	name, _ := e["path"].(string)
+	if e["type"] == "directory" {
+		return "[DIR] " + path.Base(name)
+	}
+	return "[FILE] " + path.Base(name)
+}
+
+// listSized is listMarked with sizes, and what they come to.
+func listSized(ctx context.Context, c *caller, args op.Object) answer {
+	if err := only(args, "path", "sortBy"); err != nil {
+		return failed(err)
+	}
+	if by, given := args["sortBy"]; given && by != "name" && by != "size" {
+		return failed(op.Fail(op.BadRequest, "sortBy must be name or size").In("sortBy"))
+	}
+	list, more, r := below(ctx, c, op.ListDirectory, op.Object{"path": args["path"], "show_hidden": true, "page_size": int64(1000)})
+	if r.Status != op.Done {
+		return worded(r, "")
+	}
+	if args["sortBy"] == "size" {
+		slices.SortStableFunc(list, func(a, b op.Object) int { return cmp.Compare(sizeOf(b), sizeOf(a)) })
+	}
+	var b strings.Builder
+	files, dirs, bytes := 0, 0, int64(0)
+	for _, e := range list {
+		b.WriteString(marked(e))
+		if e["type"] == "directory" {
+			dirs++
+		} else {
+			files, bytes = files+1, bytes+sizeOf(e)
+			fmt.Fprintf(&b, "  %d B", sizeOf(e))
+		}
+		b.WriteByte('\n')
+	}
+	sum := fmt.Sprintf("\nTotal: %d files, %d directories\nCombined size: %d B", files, dirs, bytes)
+	return answer{text: cut(b.String(), maxText-len(sum)) + sum, facts: map[string]any{"status": "done", "truncated": more}}
+}
+
+// sizeOf counts a directory as nothing.
+func sizeOf(e op.Object) int64 {
+	n, _ := e["size"].(int64)
+	if e["type"] == "directory" {
+		return 0
+	}
+	return n
+}
+
 func listMarked(ctx context.Context, c *caller, args op.Object) answer {
 	if err := only(args, "path"); err != nil {
 		return failed(err)
 	}
-	list, more, r := below(ctx, c, op.Object{"path": args["path"], "show_hidden": true, "page_size": int64(1000)})
+	list, more, r := below(ctx, c, op.ListDirectory, op.Object{"path": args["path"], "show_hidden": true, "page_size": int64(1000)})
 	if r.Status != op.Done {
 		return worded(r, "")
 	}
 	var b strings.Builder
 	for _, e := range list {
-		mark := "[FILE] "
-		if e["type"] == "directory" {
-			mark = "[DIR] "
-		}
-		name, _ := e["path"].(string)
-		b.WriteString(mark + path.Base(name) + "\n")
+		b.WriteString(marked(e) + "\n")
 	}
 	return answer{text: cut(strings.TrimSuffix(b.String(), "\n"), maxText), facts: map[string]any{"status": "done", "truncated": more}}
 }
@@ -173,7 +240,7 @@ func tree(ctx context.Context, c *caller, args op.Object) answer {
 	if err := only(args, "path", "excludePatterns"); err != nil {
 		return failed(err)
 	}
-	list, more, r := below(ctx, c, op.Object{"path": args["path"], "show_hidden": true, "depth": int64(5), "page_size": int64(1000)})
+	list, more, r := below(ctx, c, op.FileTree, everything(args))
 	if r.Status != op.Done {
 		return worded(r, "")
 	}
@@ -214,7 +281,9 @@ func findNames(ctx context.Context, c *caller, args op.Object) answer {
 	if pattern = path.Base(pattern); !strings.ContainsAny(pattern, "*?[") {
 		pattern = "*" + pattern + "*"
 	}
-	list, more, r := below(ctx, c, op.Object{"path": args["path"], "show_hidden": true, "depth": int64(5), "page_size": int64(1000), "pattern": pattern})
+	ask := everything(args)
+	ask["pattern"] = pattern
+	list, more, r := below(ctx, c, op.FileTree, ask)
 	if r.Status != op.Done {
 		return worded(r, "")
 	}

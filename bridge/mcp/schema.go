@@ -136,7 +136,7 @@ func appendType(b []byte, t reflect.Type) []byte {
 // send a call to a person anyway, and the few that only say what holds already.
 func (st style) unlisted(f op.Field) bool {
 	switch f.Name {
-	case "page_size", "max_files", "max_bytes", "max_results", "mark_invisible", "include_ignored", "snapshot", "patch_base64", "expected_replacements":
+	case "page_size", "max_files", "max_bytes", "max_results", "mark_invisible", "include_ignored", "snapshot", "patch_base64", "expected_replacements", "description":
 		return st.slim
 	case "backup", "backup_root", "create_dirs", "credential", "rows", "cols":
 		return true
@@ -147,7 +147,7 @@ func (st style) unlisted(f op.Field) bool {
 // spoken are names that every model knows; a sentence would say nothing more.
 var spoken = strings.Fields("path compare_path source destination content old_string new_string replace_all expected_hash edits start_line end_line " +
 	"offset limit tail_lines depth pattern show_hidden page page_size context_lines append recursive parents regex ignore_case glob context mode " +
-	"command args script cwd env stdin timeout_ms background operations patch format commit revision ref staged max_count")
+	"command args script cwd env description stdin timeout_ms background operations patch format commit revision ref staged max_count")
 
 // tells reports whether an argument's sentence says more than its name does.
 func tells(f op.Field) bool { return f.Doc != "" && !slices.Contains(spoken, f.Name) }

@@ -54,10 +54,19 @@ func usagef(format string, args ...any) error { return usageError(fmt.Sprintf(fo
 // execute runs one command line.
 func (a *app) execute(ctx context.Context, args []string) int {
 	root := a.rootCommand()
+	if len(args) > 0 && args[0] == "--version" { // what people type first at a program that they do not know
+		args = append([]string{"version"}, args[1:]...)
+	}
 	root.SetArgs(append([]string{}, args...))
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
+	root.InitDefaultCompletionCmd() // writes to what is set by now
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" { // the library shows its help for a shell that it does not know
+			c.Args, c.RunE = knownSub, needsSub
+		}
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	return a.finish(cmd, err)
 }
@@ -90,12 +99,6 @@ func (a *app) rootCommand() *cobra.Command {
 		a.statusCommand(), a.watchCommand(), a.runsCommand(), a.attachCommand(), a.protectCommand(), a.policyCommand(), a.auditCommand(), a.rootsCommand(), a.tokenCommand(), a.pairCommand(), a.reviewerCommand(), a.versionCommand(),
 		a.diffCommand(), a.exportCommand(), a.forgetCommand(), a.gcCommand(), a.verifyCommand(), a.repairCommand(), a.replayCommand())
 	a.addLater(root)
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		if c.Name() == "completion" { // the library shows its help for a shell that it does not know
-			c.Args, c.RunE = knownSub, needsSub
-		}
-	}
 	return root
 }
 

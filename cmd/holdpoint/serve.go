@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -278,6 +279,7 @@ func (a *app) listen(ctx context.Context, o *opened, socket string, given handed
 			servers[1].TLSConfig = f.reach.cert.config()
 		}
 		listeners = append(listeners, tcp)
+		f.listen = boundTo(f.listen, tcp)
 		o.engine.PasskeySite(f.reach.site(tcp))
 		if s.PublicURL == "" {
 			s.PublicURL = o.engine.PasskeyOrigin() // the port is known only now
@@ -408,6 +410,16 @@ func (u unlinking) Close() error {
 	err := u.Listener.Close()
 	os.Remove(u.path)
 	return err
+}
+
+// boundTo names the port that a listener has, where 0 was asked for.
+func boundTo(address string, l net.Listener) string {
+	host, port, err := net.SplitHostPort(address)
+	at, ok := l.Addr().(*net.TCPAddr)
+	if err != nil || port != "0" || !ok {
+		return address
+	}
+	return net.JoinHostPort(host, strconv.Itoa(at.Port))
 }
 
 // greet says where the daemon is and what to try first.

@@ -125,6 +125,11 @@ func TestContractStrictBodies(t *testing.T) {
 				t.Errorf("%s: got %d %v", raw, status, got)
 			}
 		}
+		for field, args := range map[string]M{"args.glob": {"pattern": "a", "glob": "["}, "args.include": {"pattern": "a", "include": []string{"["}}} {
+			if r := d.call("search_files", args); code(r) != "bad_request" || text(r, "error", "field") != field {
+				t.Errorf("%v: %v", args, r)
+			}
+		}
 		for depth, want := range map[int]string{62: "args.path", 63: "nested too deeply"} { // the call and its arguments are two more
 			_, got := d.http("POST", "/v1/call", d.Agent, `{"op":"view_file","args":{"path":`+strings.Repeat("[", depth)+strings.Repeat("]", depth)+`}}`)
 			if said := fmt.Sprint(got); code(got) != "bad_request" || !strings.Contains(said, want) || strings.Contains(said, "nested") != (depth == 63) {
@@ -240,6 +245,23 @@ func TestContractReplies(t *testing.T) {
 			t.Errorf("the card has no limit of 90 seconds: %s", said)
 		}
 	})
+	t.Run("C127 (part) what a command is said to be for stands on the card, and is no part of what runs", func(t *testing.T) {
+		held := must(t, d.call("workspace_shell", M{"command": "true", "args": []string{"1"}, "description": "looks\u202e once"}), "review")
+		card, _ := d.row(idOf(held))["card"].(M)
+		if text(card, "intent") != `looks\u{202E} once` || strings.Contains(fmt.Sprint(card["call"]), "once") {
+			t.Errorf("the card: %v", card)
+		}
+		if again := d.call("workspace_shell", M{"command": "true", "args": []string{"1"}, "description": "looks twice"}); idOf(again) != idOf(held) {
+			t.Errorf("other words make another row: %v", again)
+		}
+		if r := d.call("workspace_tests", M{"command": "true", "description": strings.Repeat("x", 4097)}); code(r) != "too_large" || text(r, "error", "field") != "args.description" {
+			t.Errorf("too long: %v", r)
+		}
+		_, both := d.send(d.Agent, M{"op": "workspace_shell", "args": M{"command": "true", "description": "two"}, "intent": "one"})
+		if card, _ := d.row(idOf(both))["card"].(M); text(card, "intent") != "one\ntwo" {
+			t.Errorf("with an intent: %v", card["intent"])
+		}
+	})
 	t.Run("D15 (part) several places are ambiguous whenever their number is not the one that was given", func(t *testing.T) {
 		write(t, filepath.Join(d.Root, "three.txt"), "x\nx\n")
 		for _, n := range []int{1, 3} {
@@ -353,6 +375,31 @@ func TestContractCommandLine(t *testing.T) {
 		rc, out, _ := outside(t, []string{"HOLDPOINT_SOCKET=" + d.Socket, "HOLDPOINT_TOKEN=hp_none", "HOME=" + shortDir(t)}, "call", "list_directory", "--json")
 		if rc != 4 || !strings.Contains(out, `"op":"list_directory"`) || !strings.Contains(out, `"status":"refused"`) {
 			t.Errorf("exit %d %s", rc, out)
+		}
+	})
+}
+
+func TestContractStatus(t *testing.T) {
+	t.Parallel()
+	d := quick(t, "")
+	said := func() string {
+		_, got := d.http("GET", "/v1/status", d.Agent, nil)
+		return fmt.Sprint(got["roots"])
+	}
+	t.Run("C84 (part) status tells of a line of the workspace's own patterns that is skipped, before any call", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, ".holdpoint-protect"), "*.mine\n!.env\n")
+		if s := said(); !strings.Contains(s, "protect_line_skipped") || !strings.Contains(s, "line 2") {
+			t.Error(s)
+		}
+		write(t, filepath.Join(d.Root, ".holdpoint-protect"), "*.mine\n")
+		if s := said(); strings.Contains(s, "skipped") {
+			t.Errorf("it is mended: %s", s)
+		}
+	})
+	t.Run("a .holdpoint.toml that is not understood is told too, before any call", func(t *testing.T) {
+		write(t, filepath.Join(d.Root, ".holdpoint.toml"), "mode = \"sometimes\"\n")
+		if s := said(); !strings.Contains(s, ".holdpoint.toml") {
+			t.Error(s)
 		}
 	})
 }

@@ -215,6 +215,25 @@ func TestMCPShapes(t *testing.T) {
 		if r := c.call("read_text_file", M{"path": "/etc/passwd"}); !r.IsError || text(r.Facts, "error", "code") != "outside_workspace" {
 			t.Errorf("outside: %v", r.Facts)
 		}
+		c.done("write_file", M{"path": "ref/1/2/3/4/5/6/deep.md", "content": "d"})
+		c.done("write_file", M{"path": "ref/dot.png", "content_base64": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg=="})
+		for _, c2 := range []struct {
+			tool string
+			args M
+			want string
+		}{
+			{"search_files", M{"path": "ref", "pattern": "*.md"}, "ref/1/2/3/4/5/6/deep.md"},
+			{"search_files", M{"path": "ref", "pattern": "*.md", "excludePatterns": []string{"1/2"}}, "No matches found"},
+			{"directory_tree", M{"path": "ref/1/2/3"}, `[{"name":"4","type":"directory","children":[{"name":"5","type":"directory","children":[{"name":"6","type":"directory","children":[{"name":"deep.md","type":"file"}]}]}]}]`},
+			{"directory_tree", M{"path": "ref", "excludePatterns": []string{"1", "*.png"}}, `[{"name":"a.txt","type":"file"}]`},
+			{"list_directory_with_sizes", M{"path": "ref"}, "[DIR] 1\n[FILE] a.txt  12 B\n[FILE] dot.png  70 B\n\nTotal: 2 files, 1 directories\nCombined size: 82 B"},
+			{"list_directory_with_sizes", M{"path": "ref", "sortBy": "size"}, "[FILE] dot.png  70 B\n[FILE] a.txt  12 B\n[DIR] 1\n\nTotal: 2 files, 1 directories\nCombined size: 82 B"},
+			{"read_media_file", M{"path": "ref/dot.png"}, "image/png, 70 bytes."},
+		} {
+			if r := c.done(c2.tool, c2.args); r.Text != c2.want {
+				t.Errorf("%s %v: got %q, want %q", c2.tool, c2.args, r.Text, c2.want)
+			}
+		}
 		c.held("move_file", M{"source": "ref/a.txt", "destination": "ref/b.txt"})
 	})
 }

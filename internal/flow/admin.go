@@ -188,6 +188,21 @@ func (e *Engine) watches(s *Status) {
 	}
 }
 
+// lookAgain reads the workspace's own files where they changed, so that status tells of what
+// is in them before the first call meets it. It says which cannot be read.
+func (w *Workspace) lookAgain(ctx context.Context, there bool) (out []op.Warning) {
+	if !there {
+		return nil
+	}
+	_, tight := w.tightened(ctx)
+	for name, err := range map[op.Path]error{patternFile: w.refresh(ctx), tightFile: tight} {
+		if err != nil {
+			out = append(out, op.Warning{Code: string(op.AsError(err).Code), Message: string(name) + " cannot be read: " + op.AsError(err).Message})
+		}
+	}
+	return out
+}
+
 // weaker names what the root's filesystem cannot do, and what follows.
 func (w *Workspace) weaker() []op.Warning {
 	f := w.Store.Features()
@@ -226,8 +241,10 @@ func (e *Engine) Status(ctx context.Context, by op.Caller) (Status, error) {
 	defer e.mu.RUnlock()
 	for _, w := range e.roots {
 		if mayUse(by, w) {
+			ready := w.Root.Check() == nil
+			unread := w.lookAgain(ctx, ready)
 			w.mu.Lock()
-			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, w.Root.Check() == nil, slices.Concat(w.Warnings, w.tightWarnings, w.weaker()), w.watching.view()})
+			s.Roots = append(s.Roots, RootView{w.Name, w.Key, w.Root.Dir(), w.StoreAt, ready, slices.Concat(w.Warnings, w.tightWarnings, unread, w.weaker()), w.watching.view()})
 			w.mu.Unlock()
 		}
 	}

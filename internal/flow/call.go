@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -163,6 +164,9 @@ func (e *Engine) open(ctx context.Context, by op.Caller, req op.Request, warning
 	if err != nil {
 		return c, err
 	}
+	if err := c.described(args, named); err != nil {
+		return c, err
+	}
 	c.args, c.req.Args, c.warnings = args, named, append(c.warnings, more...)
 	c.terms = op.TermsOf(req.Op, req.DryRun, args)
 	if err := c.unpermitted(); err != nil {
@@ -176,6 +180,26 @@ func (e *Engine) open(ctx context.Context, by op.Caller, req op.Request, warning
 	sum := blake3.Sum256(c.canon)
 	c.digest = "blake3:" + hex.EncodeToString(sum[:])
 	return c, nil
+}
+
+// described takes what a program is said to be for as the caller's words of the call. It is no
+// part of what runs: the same command under other words is the same call.
+func (c *call) described(args any, named op.Object) error {
+	run := op.RunOf(args)
+	if run == nil || run.Description == "" {
+		return nil
+	}
+	delete(named, "description")
+	switch {
+	case c.req.Intent == "":
+		c.req.Intent = run.Description
+	case c.req.Intent != run.Description:
+		c.req.Intent += "\n" + run.Description
+	}
+	if len(c.req.Intent) > op.MaxIntent {
+		return op.Fail(op.TooLarge, fmt.Sprintf("description and intent are over %d bytes", op.MaxIntent)).In("args.description")
+	}
+	return nil
 }
 
 // canonical is the merged call: what is stored for a person, digested and executed.

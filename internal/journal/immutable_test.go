@@ -171,7 +171,7 @@ func TestTermsKeep(t *testing.T) {
 				return err
 			}},
 		}
-		reading := strings.Fields("Approval Approvals CountApprovals Blob Blobs HasBlob Dir Expired Key Meta NewID Notes Operation Operations CountApprovals Rules RulesFor Outbox Receipt TokenBySecret Tokens Unsettled Basis EachApproval EachOperation WalkOperations FlushTimes NamesSlot Slots Unnamed ChangedSince Halted")
+		reading := strings.Fields("Approval Approvals CountApprovals Blob Blobs HasBlob Dir Expired Key Meta NewID Notes Operation Operations CountApprovals Rules RulesFor Outbox Receipt TokenBySecret Tokens Unsettled Basis EachApproval EachOperation WalkOperations FlushTimes NamesSlot Slots Unnamed ChangedSince Sessions Halted")
 		known := append([]string{"Close"}, reading...) // reads are called by the comparison or cannot write: their connections are query_only
 		for _, c := range calls {
 			known = append(known, c.method)
