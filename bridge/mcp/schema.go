@@ -138,7 +138,7 @@ func (st style) unlisted(f op.Field) bool {
 	switch f.Name {
 	case "page_size", "max_files", "max_bytes", "max_results", "mark_invisible", "include_ignored", "snapshot", "patch_base64", "expected_replacements":
 		return st.slim
-	case "backup", "backup_root", "create_dirs", "credential", "rows", "cols":
+	case "backup", "backup_root", "create_dirs", "credential", "rows", "cols", "description": // intent says it
 		return true
 	}
 	return strings.HasSuffix(f.Doc, "(needs a person)")

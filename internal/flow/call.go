@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -164,6 +165,11 @@ func (e *Engine) open(ctx context.Context, by op.Caller, req op.Request, warning
 		return c, err
 	}
 	c.args, c.req.Args, c.warnings = args, named, append(c.warnings, more...)
+	if run := op.RunOf(args); run != nil {
+		if err := c.purpose(run); err != nil {
+			return c, err
+		}
+	}
 	c.terms = op.TermsOf(req.Op, req.DryRun, args)
 	if err := c.unpermitted(); err != nil {
 		return c, err
@@ -176,6 +182,20 @@ func (e *Engine) open(ctx context.Context, by op.Caller, req op.Request, warning
 	sum := blake3.Sum256(c.canon)
 	c.digest = "blake3:" + hex.EncodeToString(sum[:])
 	return c, nil
+}
+
+// purpose takes what a program is for out of the call: it is the caller's words for the card,
+// like intent, and must make no other call of the same program.
+func (c *call) purpose(run *op.Run) error {
+	if len(run.Description) > op.MaxIntent {
+		return op.Fail(op.TooLarge, fmt.Sprintf("description is over %d bytes", op.MaxIntent)).In("args.description")
+	}
+	if c.req.Intent == "" {
+		c.req.Intent = run.Description
+	}
+	run.Description = ""
+	delete(c.req.Args, "description")
+	return nil
 }
 
 // canonical is the merged call: what is stored for a person, digested and executed.
@@ -209,13 +229,13 @@ func (e *Engine) ledger(ctx context.Context, c *call) (op.Reply, bool, error) {
 		if err != nil {
 			return op.Reply{}, false, err
 		}
-		return e.replyOf(e.asItEnded(row)), true, nil
+		return e.withDiff(ctx, e.replyOf(e.asItEnded(row))), true, nil
 	}
 	var reply op.Reply
 	if err := json.Unmarshal(r.Reply, &reply); err != nil {
 		return op.Reply{}, false, op.Fail(op.StateCorrupt, "the recorded reply cannot be read").Because(err)
 	}
-	return reply, true, nil
+	return e.withDiff(ctx, reply), true, nil
 }
 
 // remember puts the reply of a call that left no operation and no row into the ledger,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdpoint/audit"
@@ -199,10 +200,27 @@ func (e *Engine) commit(ctx context.Context, o journal.Operation, r op.Reply, la
 	return e.jrn.Commit(ctx, o.ID, body, o.Undoes)
 }
 
-// withoutContent drops the diff from what is kept of a reply; the operation has its own.
+// withoutContent drops the diff from what is kept of a reply, and leaves its place empty; the
+// operation has its own, which can be forgotten there.
 func withoutContent(r op.Reply) op.Reply {
 	if m, ok := r.Result.(map[string]any); ok {
-		r.Result = slim(m)
+		kept := slim(m)
+		if _, had := m["diff"]; had {
+			kept["diff"] = ""
+		}
+		r.Result = kept
+	}
+	return r
+}
+
+// withDiff puts it back.
+func (e *Engine) withDiff(ctx context.Context, r op.Reply) op.Reply {
+	result, ok := r.Result.(map[string]any)
+	if !ok || r.OperationID == "" || result["diff"] != "" {
+		return r
+	}
+	if o, err := e.jrn.Operation(ctx, r.OperationID); err == nil {
+		result["diff"] = string(o.Diff)
 	}
 	return r
 }
@@ -264,7 +282,9 @@ func (e *Engine) resultOf(c *call, o journal.Operation, report rooted.Report) an
 	}
 	restored := []string{}
 	for _, s := range c.plan.Steps {
-		restored = append(restored, op.Escape(string(s.Path)))
+		if s.Do != op.RemoveDir || !slices.Contains(report.Kept, s.Path) {
+			restored = append(restored, op.Escape(string(s.Path)))
+		}
 	}
 	out := map[string]any{"undone": c.undoes.ID, "restored": restored}
 	if c.group != nil {

@@ -375,7 +375,7 @@ func (e *Engine) view(ctx context.Context, by op.Caller, row journal.Approval) A
 	if row.Answer != nil {
 		v.Note = row.Answer.Note
 	}
-	r := e.replyOf(row)
+	r := e.withDiff(ctx, e.replyOf(row))
 	v.Reply = &r
 	c := review.CardOf(row)
 	if row.State == journal.Pending && by.Role.Includes(op.Observer) {
