@@ -33,6 +33,35 @@ func TestCloser(t *testing.T) {
 		d.cancel(held)
 	})
 
+	t.Run("C71 (part) a rule for a file does not cover the tree that stands at its path later", func(t *testing.T) {
+		remember := func(held M) {
+			t.Helper()
+			id := text(held, "approval", "id")
+			if status, r := d.http("POST", "/v1/approvals/"+id+"/answer", d.reviewer(), M{"answer": "approve", "remember": true, "shown_digest": text(d.card(held), "shown_digest")}); status != 200 {
+				t.Fatalf("%d %v", status, r)
+			}
+		}
+		del, move := M{"path": "p"}, M{"source": "p", "destination": "q"}
+		write(t, at("p"), "x")
+		remember(must(t, d.call("move_file", move), "review"))
+		if err := os.Rename(at("q"), at("p")); err != nil {
+			t.Fatal(err)
+		}
+		remember(must(t, d.call("delete_file", del), "review"))
+		write(t, at("p"), "another")
+		if r := must(t, d.call("delete_file", del), "done"); text(r, "decision", "reason") != "remembered_rule" {
+			t.Fatalf("got %v", r["decision"])
+		}
+		write(t, at("p/deep/f"), "x")
+		for op, args := range map[string]M{"delete_file": {"path": "p", "recursive": true}, "move_file": move} {
+			d.cancel(must(t, d.call(op, args), "review"))
+		}
+		// And a rule for the tree is one for the tree.
+		remember(must(t, d.call("delete_file", M{"path": "p", "recursive": true}), "review"))
+		write(t, at("p/other"), "x")
+		must(t, d.call("delete_file", M{"path": "p", "recursive": true}), "done")
+	})
+
 	t.Run("C91, C97 (part) an undo lists as restored what it took away, and apart what it kept", func(t *testing.T) {
 		if err := os.Mkdir(at("a"), 0o755); err != nil {
 			t.Fatal(err)

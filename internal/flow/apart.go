@@ -69,6 +69,13 @@ func (c *call) identityFlags() []string {
 		for _, p := range c.facts.Pins() {
 			flags = append(flags, "pin="+string(p.Path)+"\x00"+string(p.Kind)+"\x00"+string(p.Hash))
 		}
+		return flags
+	}
+	// A yes to one file says nothing of a directory that stands at its path by then.
+	for _, t := range c.facts.Targets {
+		if t.Kind == op.Directory && t.Role != op.RoleParent {
+			flags = append(flags, "directory="+string(t.Path))
+		}
 	}
 	return flags
 }
