@@ -60,6 +60,9 @@ func TestCloser(t *testing.T) {
 		remember(must(t, d.call("delete_file", M{"path": "p", "recursive": true}), "review"))
 		write(t, at("p/other"), "x")
 		must(t, d.call("delete_file", M{"path": "p", "recursive": true}), "done")
+		if code, out, errs := d.cli("replay"); code != 0 {
+			t.Errorf("replay exits %d: %s %s", code, out, errs)
+		}
 	})
 
 	t.Run("C91, C97 (part) an undo lists as restored what it took away, and apart what it kept", func(t *testing.T) {

@@ -71,8 +71,13 @@ func (c *call) identityFlags() []string {
 		}
 		return flags
 	}
-	// A yes to one file says nothing of a directory that stands at its path by then.
-	for _, t := range c.facts.Targets {
+	return append(flags, directories(c.facts)...)
+}
+
+// directories tells an identity which of its paths are directories: a yes to one file says
+// nothing of a tree that stands at its path by then.
+func directories(f op.Facts) (flags []string) {
+	for _, t := range f.Targets {
 		if t.Kind == op.Directory && t.Role != op.RoleParent {
 			flags = append(flags, "directory="+string(t.Path))
 		}
