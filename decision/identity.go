@@ -17,7 +17,7 @@ import (
 const identityDomain = "holdpoint call identity 1"
 
 // shownPaths is how many paths stand in the readable half; the digest covers all.
-const shownPaths = 16
+const shownPaths = 64
 
 // RolePath is one canonical path with its part in the call.
 type RolePath struct {

@@ -8,8 +8,8 @@ type Run struct {
 	Cwd            string   `json:"cwd" doc:"the directory to run in; the root when absent"`
 	Env            Object   `json:"env" doc:"further variables, each a string; the search path and what the loader reads cannot be set"`
 	TimeoutMS      *int64   `json:"timeout_ms" min:"1" max:"86400000" doc:"time until all of it is ended; 60,000 when absent, 300,000 for tests; at most 600,000 unless the operator allows more"`
-	Description    string   `json:"description" doc:"what it is for, in one sentence; shown to the person as your words"`
 	Network        bool     `json:"network" doc:"may use the network; off when absent"`
+	Description    string   `json:"description" doc:"what it is for, in one sentence; shown to the person as your words"`
 	WriteProtected bool     `json:"write_protected" doc:"may change protected paths inside the root; read-only when absent"`
 }
 

@@ -137,7 +137,7 @@ func (q *Queue) Answer(ctx context.Context, by op.Caller, id op.ID, a journal.An
 		return row, op.Fail(op.Forbidden, "whoever asks cannot answer")
 	case a.Answer != "approve" && a.Answer != "reject":
 		return row, op.Fail(op.BadRequest, "answer must be approve or reject").In("answer")
-	case a.ShownDigest != row.ShownDigest && (a.Answer == "approve" || a.ShownDigest != ""):
+	case row.State == journal.Pending && a.ShownDigest != row.ShownDigest && (a.Answer == "approve" || a.ShownDigest != ""):
 		return row, op.Fail(op.Stale, "the answer is about another card than the one that waits").In("shown_digest").Do("show the card and answer with its shown_digest")
 	case len(a.Note) > MaxNote:
 		return row, op.Fail(op.TooLarge, "the words are over 4096 bytes").In("note").Do("say it shorter; nothing was answered")

@@ -69,6 +69,18 @@ func (c *call) identityFlags() []string {
 		for _, p := range c.facts.Pins() {
 			flags = append(flags, "pin="+string(p.Path)+"\x00"+string(p.Kind)+"\x00"+string(p.Hash))
 		}
+		return flags
+	}
+	return append(flags, directories(c.facts)...)
+}
+
+// directories tells an identity which of its paths are directories: a yes to one file says
+// nothing of a tree that stands at its path by then.
+func directories(f op.Facts) (flags []string) {
+	for _, t := range f.Targets {
+		if t.Kind == op.Directory && t.Role != op.RoleParent {
+			flags = append(flags, "directory="+string(t.Path))
+		}
 	}
 	return flags
 }

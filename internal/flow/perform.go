@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"holdpoint/audit"
@@ -226,7 +227,9 @@ func (e *Engine) resultOf(c *call, o journal.Operation, report rooted.Report) an
 	}
 	restored := []string{}
 	for _, s := range c.plan.Steps {
-		restored = append(restored, op.Escape(string(s.Path)))
+		if s.Do != op.RemoveDir || !slices.Contains(report.Kept, s.Path) {
+			restored = append(restored, op.Escape(string(s.Path)))
+		}
 	}
 	out := map[string]any{"undone": c.undoes.ID, "restored": restored}
 	if c.group != nil {

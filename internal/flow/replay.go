@@ -282,11 +282,15 @@ func (r *replay) inForce(c record, b basis, finding func(code, message string) R
 		}
 	}
 	if len(b.Environment.Remembered) > 0 {
-		identity := c.identity
-		if identity == "" {
-			identity = decision.Identity(b.Request.Op, c.root, decision.Paths(b.Facts), decision.Flags(b.Request))
+		identities := []string{c.identity}
+		if c.identity == "" {
+			paths, flags := decision.Paths(b.Facts), decision.Flags(b.Request)
+			identities = []string{decision.Identity(b.Request.Op, c.root, paths, append(slices.Clip(flags), directories(b.Facts)...)),
+				decision.Identity(b.Request.Op, c.root, paths, flags)} // of a record from before directories counted
 		}
-		if !slices.ContainsFunc(then, func(rule journal.Rule) bool { return rule.Kind == journal.RememberedRule && rule.Identity == identity }) {
+		if !slices.ContainsFunc(then, func(rule journal.Rule) bool {
+			return rule.Kind == journal.RememberedRule && slices.Contains(identities, rule.Identity)
+		}) {
 			r.find(finding("rule", "no remembered rule of that moment covers exactly this call"))
 		}
 	}
