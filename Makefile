@@ -75,12 +75,13 @@ soak: ## a daemon kept busy with everything for SOAK: memory, descriptors and th
 
 FUZZTIME ?= 10m
 
-# The fuzzer of Go may end with "context deadline exceeded" and nothing else when its time is over: that is no finding.
+# The fuzzer of Go may end with "context deadline exceeded" and nothing else when its time is over: that is no finding. Making an
+# interesting input smaller may take a minute each, during which nothing is tried: it gets a hundred tries.
 fuzz: ## every fuzz target for FUZZTIME, one after the other; what crashes one is kept in its testdata
 	@mkdir -p bin; rm -f bin/fuzz.log
 	@status=0; \
 	for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' . | sort); do for name in $$(sed -nE 's/^func (Fuzz[A-Za-z]+)\(.*/\1/p' $$file); do \
-	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -parallel 2 ./$$(dirname $$file) >bin/fuzz.one 2>&1 || \
+	  $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x -parallel 2 ./$$(dirname $$file) >bin/fuzz.one 2>&1 || \
 	    { grep -qE '^ +context deadline exceeded$$' bin/fuzz.one && ! grep -q 'Failing input written' bin/fuzz.one; } || status=1; \
 	  echo "$$name $$(grep -E '^fuzz: elapsed.*execs' bin/fuzz.one | tail -1 | cut -d' ' -f3-) $$(grep -cE 'Failing input written|failure while testing seed' bin/fuzz.one) crashes"; cat bin/fuzz.one >>bin/fuzz.log; \
 	done; done; exit $$status

@@ -1,9 +1,9 @@
 // Package gitread answers questions about git repositories that lie in a workspace: what
 // changed, between what, by which commits and by whom.
 //
-// Objects and refs are read by the go-git library over a read-only file system of handles
-// confined to the workspace; index, configuration, attributes and the work tree are read
-// here. No program is ever started: not git, no hook, filter, textconv, pager, fsmonitor,
+// Refs are read, and commits, trees and tags decoded, by the go-git library over a read-only
+// file system of handles confined to the workspace; packs, loose objects, index,
+// configuration, attributes and the work tree are read here. No program is ever started: not git, no hook, filter, textconv, pager, fsmonitor,
 // credential helper or external diff, whatever the repository's configuration names.
 //
 // What it does not promise. It writes nothing, so an index whose stat data went stale is
