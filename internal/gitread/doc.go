@@ -3,8 +3,10 @@
 //
 // Refs are read, and commits, trees and tags decoded, by the go-git library over a read-only
 // file system of handles confined to the workspace; packs, loose objects, index,
-// configuration, attributes and the work tree are read here. No program is ever started: not git, no hook, filter, textconv, pager, fsmonitor,
-// credential helper or external diff, whatever the repository's configuration names.
+// configuration, attributes and the work tree are read here: the library believes what a
+// pack says of itself, without a bound. No program is ever started: not git, no hook,
+// filter, textconv, pager, fsmonitor, credential helper or external diff, whatever the
+// repository's configuration names.
 //
 // What it does not promise. It writes nothing, so an index whose stat data went stale is
 // compared by content each time. It asks nobody for objects that a partial clone left out.
