@@ -98,7 +98,7 @@ func (d shapes) route(pattern, path string, doc routeDoc, shape any) object {
 	}
 	if method == "POST" || method == "PUT" {
 		statuses = append(statuses, 400, 413, 415)
-		out["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": bodyOf(doc.body)}}}
+		out["requestBody"] = object{"required": doc.body != "", "content": object{"application/json": object{"schema": bodyOf(doc.body)}}}
 	}
 	answers := object{}
 	for _, n := range append(statuses, doc.fails...) {

@@ -13,40 +13,54 @@ import (
 // withoutDiffs puts the places of diffs for the diffs themselves.
 func withoutDiffs(r op.Reply, all string) op.Reply {
 	if m, ok := r.Result.(map[string]any); ok {
-		r.Result = slim(m, all)
+		text := diffText{all: all}
+		kept := text.slim(m)
+		if _, had := m["diff"]; had && kept["diff"] == nil && all != "" {
+			kept["diff"] = []int{0, len(all)} // too long to be kept whole: it is given again as far as it was
+		}
+		r.Result = kept
 	}
 	return r
 }
 
-// slim is withoutDiffs of a result, and of a batch's items as well.
-func slim(m map[string]any, all string) map[string]any {
-	kept := map[string]any{}
+// diffText is the text of all diffs of an operation, in their order, and how far they were found.
+type diffText struct {
+	all  string
+	from int
+}
+
+// slim is a result without its diffs, and without those of a batch's items.
+func (t *diffText) slim(m map[string]any) map[string]any {
+	kept, own := map[string]any{}, *t // a diff beside items is that of all of them
 	for k, v := range m {
 		switch items, list := v.([]map[string]any); {
 		case k == "diff":
-			if text, ok := v.(string); ok && (all != "" || text == "") {
-				kept[k] = placeOf(text, all)
+			if text, ok := v.(string); ok {
+				if place := own.placeOf(text); place != nil {
+					kept[k] = place
+				}
 			}
 		case k == "items" && list:
-			kept[k] = slimItems(items, all)
+			kept[k] = t.slimItems(items)
 		default:
 			kept[k] = v
 		}
 	}
+	t.from = max(t.from, own.from)
 	return kept
 }
 
-func slimItems(items []map[string]any, all string) []map[string]any {
+func (t *diffText) slimItems(items []map[string]any) []map[string]any {
 	out := make([]map[string]any, 0, len(items))
 	for _, item := range items {
 		one := map[string]any{}
 		for k, v := range item {
 			if r, ok := v.(map[string]any); ok && k == "result" {
+				text := t
 				if own, _ := r["diff"].(string); item["operation_id"] != nil {
-					v = slim(r, own) // an operation of its own has a text of its own
-				} else {
-					v = slim(r, all)
+					text = &diffText{all: own} // an operation of its own has a text of its own
 				}
+				v = text.slim(r)
 			}
 			one[k] = v
 		}
@@ -55,28 +69,38 @@ func slimItems(items []map[string]any, all string) []map[string]any {
 	return out
 }
 
-// placeOf says where a diff is in the text that is kept: from, to. One that was too long to
-// be kept whole is given again as far as it was.
-func placeOf(diff, all string) []int {
-	if at := strings.Index(all, diff); at >= 0 {
-		return []int{at, at + len(diff)}
+// placeOf says where a diff is in the text: from, to; nil where it was cut off.
+func (t *diffText) placeOf(diff string) []int {
+	at := strings.Index(t.all[t.from:], diff)
+	if at < 0 {
+		return nil
 	}
-	return []int{0, len(all)}
+	at += t.from
+	t.from = at + len(diff)
+	return []int{at, t.from}
 }
 
 // withDiffs puts the diffs back into a kept reply. One that cannot be had any more, as of content
 // that was forgotten, is left out.
 func (e *Engine) withDiffs(ctx context.Context, r op.Reply) op.Reply {
 	if m, ok := r.Result.(map[string]any); ok {
-		e.putDiffs(ctx, m, r.OperationID)
+		read := map[op.ID]string{}
+		putDiffs(m, r.OperationID, func(id op.ID) string {
+			text, known := read[id]
+			if !known {
+				text = e.diffOf(ctx, id)
+				read[id] = text
+			}
+			return text
+		})
 	}
 	return r
 }
 
-func (e *Engine) putDiffs(ctx context.Context, result map[string]any, id op.ID) {
+func putDiffs(result map[string]any, id op.ID, textOf func(op.ID) string) {
 	if place, is := result["diff"].([]any); is {
 		delete(result, "diff")
-		all := e.diffOf(ctx, id)
+		all := textOf(id)
 		if from, to, ok := spanOf(place, all); ok {
 			result["diff"] = all[from:to]
 		}
@@ -89,7 +113,7 @@ func (e *Engine) putDiffs(ctx context.Context, result map[string]any, id op.ID) 
 			own = op.ID(s)
 		}
 		if inner, ok := one["result"].(map[string]any); ok {
-			e.putDiffs(ctx, inner, own)
+			putDiffs(inner, own, textOf)
 		}
 	}
 }
