@@ -215,7 +215,7 @@ func letsStep(step op.Step, n *rooted.Node) error {
 	case step.Path != n.Path || step.Do != op.Take && step.Do != op.Move:
 		return nil
 	case step.Do == op.Take || step.To.Parent() != step.Path.Parent():
-		if err := n.Lets(); err != nil { // a directory that goes elsewhere is written itself
+		if err := n.GoesElsewhere(); err != nil {
 			return err
 		}
 	}

@@ -40,10 +40,14 @@ type State struct {
 	Meta   string `json:"meta,omitempty"`   // file: digest of owner, ACL and attributes, where it was taken; in the journal only
 }
 
-// MarshalJSON says the size of a file also where it is 0: an empty file is no unknown one.
+// emptyHash is that of no bytes.
+const emptyHash Digest = "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
+
+// MarshalJSON says the size of a file also where it is 0. Where it is not known, as of what is
+// only planned, nothing is said.
 func (s State) MarshalJSON() ([]byte, error) {
 	type plain State
-	if s.Kind != File || s.Size != 0 {
+	if s.Kind != File || s.Size != 0 || s.Hash != emptyHash {
 		return json.Marshal(plain(s))
 	}
 	return json.Marshal(struct {

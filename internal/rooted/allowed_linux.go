@@ -12,6 +12,15 @@ import (
 // What the system would refuse can be told beforehand by asking it, which writes nothing.
 // It is for the sake of a true preflight: a change is refused by the change itself.
 
+// GoesElsewhere tells whether n may leave its directory. A directory that does is written
+// itself, which its owner can always see to.
+func (n *Node) GoesElsewhere() error {
+	if n.Info.UID == uint32(unix.Geteuid()) {
+		return nil
+	}
+	return n.Lets()
+}
+
 // Lets tells whether the directory lets the daemon make and remove names in it.
 func (n *Node) Lets() error {
 	if n.self == none || n.Info.Kind != op.Directory {
