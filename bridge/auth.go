@@ -215,11 +215,10 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) {
 // before any route, so that no web page can speak through a visitor's browser.
 func Guard(allowed func(host string) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		origin := r.Header.Get("Origin")
 		ok := allowed(r.Host)
-		if ok && origin != "" {
+		for _, origin := range r.Header.Values("Origin") {
 			u, err := url.Parse(origin)
-			ok = err == nil && u.Host == r.Host
+			ok = ok && (origin == "" || err == nil && u.Host == r.Host)
 		}
 		if !ok || r.Header.Get("Sec-Fetch-Site") == "cross-site" && !fromLink(r) {
 			fail(w, op.Fail(op.BadOrigin, "requests from this host or origin are not served"))

@@ -50,19 +50,28 @@ func preview(ctx context.Context, s Scene, _ *op.PreviewArgs) (map[string]any, e
 	if fault != nil {
 		return nil, op.Fail(op.BadEncoding, "the document is no UTF-8 text: "+fault.Message).At(t.Path)
 	}
-	doc := parseMarkdown(b)
-	var html bytes.Buffer
-	if err := markdown().Renderer().Render(&html, b, doc); err != nil {
-		return nil, op.Fail(op.InvalidDocument, "the document cannot be rendered").At(t.Path).Because(err)
-	}
+	doc, ok := s.parse(ctx, "preview", b)
 	if ctx.Err() != nil {
 		return nil, op.Fail(op.Cancelled, "the preview was cancelled").Because(ctx.Err())
 	}
-	outline := headings(doc, b)
+	if !ok {
+		return nil, op.Fail(op.InvalidDocument, "the document cannot be rendered").At(t.Path).Do("use view_file")
+	}
+	outline := doc.Outline
 	if outline == nil {
 		outline = []Heading{}
 	}
-	return map[string]any{"html": string(bluemonday.UGCPolicy().SanitizeBytes(html.Bytes())), "outline": outline, "hash": t.Hash}, nil
+	return map[string]any{"html": doc.HTML, "outline": outline, "hash": t.Hash}, nil
+}
+
+// rendered gives a document as HTML without scripts, styles and raw HTML of its own.
+func rendered(b []byte) (out parsed) {
+	doc := parseMarkdown(b)
+	var html bytes.Buffer
+	if err := markdown().Renderer().Render(&html, b, doc); err != nil {
+		panic(err) // into a buffer: the parser gave up
+	}
+	return parsed{HTML: string(bluemonday.UGCPolicy().SanitizeBytes(html.Bytes())), Outline: headings(doc, b)}
 }
 
 func headings(doc ast.Node, b []byte) (list []Heading) {

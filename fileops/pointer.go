@@ -131,6 +131,9 @@ func planPointers(s Scene, a *op.PatchArgs) (*Plan, error) {
 // the text means now with what it should: an edit that would mean anything else is refused
 // rather than written.
 func applyPointers(f docFormat, old []byte, ops []op.PointerOp) ([]byte, error) {
+	if len(ops) > maxEdits {
+		return nil, op.Fail(op.TooLarge, fmt.Sprintf("more than %d operations in one call", maxEdits)).In("args.operations").Do("send them in several calls, or write the whole file")
+	}
 	text := old
 	doc, err := f.decode(text)
 	if err != nil {

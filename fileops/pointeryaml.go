@@ -3,6 +3,7 @@ package fileops
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -17,11 +18,51 @@ import (
 type yamlFormat struct{}
 
 func (yamlFormat) decode(text []byte) (any, error) {
+	if deepYAML(text) {
+		return nil, errors.New("it is nested too deeply")
+	}
 	var out any
 	if err := yaml.Unmarshal(bytes.TrimPrefix(text, markUTF8), &out); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// deepBlock and deepFlow bound the levels of a document by its lines and by its brackets;
+// brackets in texts count too, so there may be many.
+const (
+	deepBlock = 1000
+	deepFlow  = 10_000
+)
+
+// deepYAML tells from brackets, from dashes in a row and from indentation that a document
+// is nested more deeply than any that is meant, before a parser takes the square of that in
+// time.
+func deepYAML(text []byte) bool {
+	open := 0
+	for line := range bytes.Lines(text) {
+		body := bytes.TrimLeft(line, " \t")
+		levels := (len(line) - len(body)) / 2
+		for len(body) > 1 && (body[0] == '-' || body[0] == '?') && (body[1] == ' ' || body[1] == '\t') {
+			body = bytes.TrimLeft(body[1:], " \t")
+			levels++
+		}
+		if levels > deepBlock {
+			return true
+		}
+		for _, c := range body {
+			switch c {
+			case '[', '{':
+				open++
+			case ']', '}':
+				open = max(0, open-1)
+			}
+			if open > deepFlow {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (f yamlFormat) value(raw op.Raw) (any, error) { return f.decode([]byte(raw)) }

@@ -26,9 +26,9 @@ const (
 
 // formats says what checks a format.
 var formats = map[string]func(ctx context.Context, s Scene, text []byte) []Fault{
-	"json": plainly(validJSON), "jsonc": plainly(validJSONC), "yaml": plainly(validYAML), "toml": plainly(validTOML), "xml": plainly(validXML),
+	"json": plainly(validJSON), "jsonc": plainly(validJSONC), "yaml": aside("yaml"), "toml": plainly(validTOML), "xml": plainly(validXML),
 	"go": plainly(validGo), "shell": validShell, "env": plainly(validEnv), "csv": plainly(validCSV), "markdown": validLinks,
-	"js": script("js"), "jsx": script("jsx"), "ts": script("ts"), "tsx": script("tsx"), "css": script("css"),
+	"js": aside("js"), "jsx": aside("jsx"), "ts": aside("ts"), "tsx": aside("tsx"), "css": aside("css"),
 }
 
 func plainly(f func([]byte) []Fault) func(context.Context, Scene, []byte) []Fault {
@@ -151,7 +151,7 @@ func plainText(b []byte) ([]byte, *Fault) {
 func safely(check func() []Fault) (faults []Fault) {
 	defer func() {
 		if r := recover(); r != nil {
-			faults = []Fault{{0, 0, "the parser gave up on this document"}}
+			faults = gaveUp()
 		}
 	}()
 	return check()

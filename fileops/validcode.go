@@ -80,23 +80,23 @@ func (l *lasting) Read(b []byte) (int, error) {
 }
 
 // script checks what esbuild knows. It only parses: nothing is resolved, read or written.
-func script(kind string) func(context.Context, Scene, []byte) []Fault {
+func script(kind string) func([]byte) parsed {
 	loader := map[string]api.Loader{"js": api.LoaderJS, "jsx": api.LoaderJSX, "ts": api.LoaderTS, "tsx": api.LoaderTSX, "css": api.LoaderCSS}[kind]
-	return func(_ context.Context, _ Scene, text []byte) []Fault {
-		r := api.Transform(string(text), api.TransformOptions{Loader: loader, LogLevel: api.LogLevelSilent, LogLimit: maxFaults + 1, TsconfigRaw: "{}"})
+	return func(text []byte) (out parsed) {
+		r := api.Transform(string(text), api.TransformOptions{Loader: loader, LogLevel: api.LogLevelSilent, LogLimit: maxFaults + 1, TsconfigRaw: "{}",
+			MinifyWhitespace: true}) // what it prints is not used, and indented it would grow with the square of the depth
 		list := r.Errors
 		if kind == "css" {
 			list = append(list, r.Warnings...) // CSS has no errors, only what a browser passes over
 		}
-		var faults []Fault
 		for _, m := range list {
 			f := Fault{Message: m.Text}
 			if m.Location != nil {
 				f.Line, f.Column = m.Location.Line, m.Location.Column+1
 			}
-			faults = append(faults, f)
+			out.Faults = append(out.Faults, f)
 		}
-		return faults
+		return out
 	}
 }
 
@@ -111,28 +111,22 @@ func yamlPlace(err error) (line, column int) {
 // validLinks finds links of a Markdown document that lead to no file of the workspace and
 // to no heading of the document. What lies elsewhere is not asked.
 func validLinks(ctx context.Context, s Scene, text []byte) (faults []Fault) {
-	doc := parseMarkdown(text)
+	doc, ok := s.parse(ctx, "links", text)
+	if !ok {
+		return gaveUp()
+	}
 	ids := map[string]bool{}
-	for _, h := range headings(doc, text) {
+	for _, h := range doc.Outline {
 		ids[h.ID] = true
 	}
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		var to string
-		switch l := n.(type) {
-		case *ast.Link:
-			to = string(l.Destination)
-		case *ast.Image:
-			to = string(l.Destination)
+	for _, l := range doc.Links {
+		if ctx.Err() != nil {
+			break
 		}
-		if !entering || to == "" || ctx.Err() != nil {
-			return ast.WalkContinue, nil
+		if why := dangling(ctx, s, l.To, ids); why != "" {
+			faults = append(faults, at(text, l.Offset, why))
 		}
-		if why := dangling(ctx, s, to, ids); why != "" {
-			f := at(text, linkOffset(n, text, to), why)
-			faults = append(faults, f)
-		}
-		return ast.WalkContinue, nil
-	})
+	}
 	return faults
 }
 

@@ -110,6 +110,9 @@ func validJSONC(text []byte) []Fault {
 }
 
 func validYAML(text []byte) []Fault {
+	if deepYAML(text) {
+		return []Fault{{0, 0, "the document is nested too deeply"}}
+	}
 	_, err := parser.ParseBytes(text, 0)
 	if err == nil {
 		return nil

@@ -12,3 +12,6 @@ func LooksLikeGitDir(names []string) bool {
 	}
 	return has["head"] && (has["config"] || has["commondir"] || has["objects"] && has["refs"])
 }
+
+// SameName reports whether some file system could take two names for one.
+func SameName(a, b string) bool { return a == b || ntfs(fold(a)) == ntfs(fold(b)) }

@@ -4,6 +4,7 @@ package shellexec
 
 import (
 	"context"
+	"io"
 
 	"holdpoint/op"
 )
@@ -42,3 +43,12 @@ func Probe(context.Context, Spec) ([]Level, error) { return nil, unsupported() }
 
 // Helper does nothing here.
 func Helper() int { return 2 }
+
+// AsideArg is the first argument by which a parser's process is started; there is none here.
+const AsideArg = "parse-aside"
+
+// Aside answers unsupported_platform.
+func Aside(context.Context, string, []byte) ([]byte, error) { return nil, unsupported() }
+
+// AsideMain does nothing here.
+func AsideMain(string, io.Reader, io.Writer, func(string, []byte) ([]byte, bool)) int { return 2 }

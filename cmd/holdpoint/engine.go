@@ -20,6 +20,7 @@ import (
 	"holdpoint/op"
 	"holdpoint/protected"
 	"holdpoint/review"
+	"holdpoint/shellexec"
 	"holdpoint/trusted"
 )
 
@@ -96,6 +97,7 @@ func openEngine(ctx context.Context, s setup) (*opened, error) {
 	cfg.Excludes = globalExcludes(s.env)
 	cfg.ReviewAuth, cfg.ReviewURL, cfg.AllowYolo, cfg.AsRoot = s.reviewAuth, s.reviewURL, s.yolo, os.Geteuid() == 0
 	cfg.Getenv, cfg.Socket = s.env, s.socket
+	cfg.Aside = shellexec.Aside
 	o.engine = flow.New(cfg, o.journal, o.log, o.trust)
 	go o.housekeeping(ctx)
 	return o, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"holdpoint/fileops"
 	"holdpoint/shellexec"
 )
 
@@ -30,6 +31,9 @@ type Streams struct {
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == shellexec.HelperArg {
 		os.Exit(shellexec.Helper())
+	}
+	if len(os.Args) == 3 && os.Args[1] == shellexec.AsideArg {
+		os.Exit(shellexec.AsideMain(os.Args[2], os.Stdin, os.Stdout, fileops.Parse))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], Streams{

@@ -130,6 +130,16 @@ func TestProtected(t *testing.T) {
 		if got := d.reasonOf(t, "v/config"); got != guard {
 			t.Errorf("v/config: got %s", got)
 		}
+		// One that has its objects elsewhere, and one whose HEAD a folding file system would find.
+		write(t, in("elsewhere/HEAD"), "ref: refs/heads/x\n")
+		write(t, in("elsewhere/commondir"), "../v\n")
+		write(t, in("folded/objects/x"), "x")
+		write(t, in("folded/refs/x"), "x")
+		for _, f := range []string{"elsewhere/config.worktree", "elsewhere/hooks/pre-commit", "folded/head", "folded/Head"} {
+			if got := d.reasonOf(t, f); got != guard {
+				t.Errorf("%s: got %s", f, got)
+			}
+		}
 	})
 	t.Run("C85 (part) protected, approved, done: and the undo of an agent asks as well", func(t *testing.T) {
 		done := must(t, d.approve(must(t, d.call("edit_file", M{"path": ".env", "old_string": "A", "new_string": "B"}), "review")), "done")

@@ -362,6 +362,7 @@ func (e *Engine) answer(ctx context.Context, c *call, scene fileops.Scene) (map[
 	if o, ok := e.gitOptions(c, scene); ok {
 		return gitread.Read(ctx, o, scene.Args)
 	}
+	scene.Aside = e.cfg.Aside
 	facts, err := fileops.Read(ctx, scene)
 	if err == nil && c.req.Op == op.FileInfo {
 		err = e.withGit(ctx, c, scene, facts)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"holdpoint/audit"
+	"holdpoint/fileops"
 	"holdpoint/internal/journal"
 	"holdpoint/op"
 	"holdpoint/preflight"
@@ -41,6 +42,7 @@ type Config struct {
 	Getenv     func(string) string // the daemon's environment; empty when nil
 	AllowYolo  bool                // the operator's leave, given at start-up
 	Process    ProcessConfig
+	Aside      fileops.Aside // where parsers of documents run; nil: in this process
 	Now        func() time.Time
 }
 

@@ -161,10 +161,13 @@ func (w *Workspace) shapes(p op.Path, there func(op.Path) bool) bool {
 	child := path.Base(string(p))
 	for dir := p.Parent(); ; dir, child = dir.Parent(), dir.Base() {
 		names := []string{child}
-		for _, name := range []string{"HEAD", "config", "objects", "refs"} {
-			if name != child && there(dir.Join(name)) {
+		for _, name := range []string{"HEAD", "config", "commondir", "objects", "refs"} {
+			if protected.SameName(name, child) {
+				continue
+			}
+			if there(dir.Join(name)) {
 				names = append(names, name)
-			} else if name == "HEAD" && name != child {
+			} else if name == "HEAD" {
 				// Without HEAD there is no repository, whatever else is there.
 				names = nil
 				break

@@ -1,0 +1,64 @@
+//go:build linux
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestHostileDocuments: a document that is made to hurt a parser costs an answer. Before
+// parsers had a process of their own, the first of these ended the daemon (no program
+// survives the end of its stack), and the third took ten gigabytes.
+func TestHostileDocuments(t *testing.T) {
+	t.Parallel()
+	root, state := dirs(t)
+	write(t, root+"/deep.md", strings.Repeat("> ", 200_000)+"x\n")
+	write(t, root+"/deep.yaml", strings.Repeat("- ", 50_000)+"x\n")
+	d := startOn(t, root, state, nil)
+	pid := d.cmd.Process.Pid
+	for name, c := range map[string]struct{ format, text string }{
+		"brackets":                 {"js", "x=" + strings.Repeat("(", 4<<20-10)},
+		"an operator in a row":     {"ts", "x=" + strings.Repeat("!", 4<<20-10)},
+		"rules in rules":           {"css", strings.Repeat("a{", 50_000)},
+		"what may be a type":       {"ts", strings.Repeat("a<", 50_000)},
+		"elements in elements":     {"jsx", strings.Repeat("<a>", 1_000_000)},
+		"lists in lists":           {"yaml", strings.Repeat("[", 4<<20-10)},
+		"lists in lists by dashes": {"yaml", strings.Repeat("- ", 2<<20-10)},
+		"quotes in quotes":         {"markdown", strings.Repeat("> ", 200_000)},
+	} {
+		t.Run("S78 (part): "+name, func(t *testing.T) {
+			r := must(t, d.call("validate_file", M{"content": c.text, "format": c.format}), "done")
+			if object(r["result"])["valid"] != false && c.format != "markdown" {
+				t.Errorf("got %v", r["result"])
+			}
+			must(t, d.call("validate_file", M{"content": "{\"a\": 1}", "format": "json"}), "done")
+		})
+	}
+	t.Run("S78 (part): a preview, and a change by pointers", func(t *testing.T) {
+		d.call("preview_markdown", M{"path": "deep.md"})
+		if r := d.call("patch_file", M{"path": "deep.yaml", "operations": []M{{"op": "set", "path": "/0", "value": 1}}}); code(r) != "invalid_document" {
+			t.Errorf("got %v", r)
+		}
+		many := make([]M, 1001)
+		for i := range many {
+			many[i] = M{"op": "test", "path": "", "value": 1}
+		}
+		write(t, root+"/a.json", "{}")
+		if r := d.call("patch_file", M{"path": "a.json", "operations": many}); code(r) != "too_large" {
+			t.Errorf("got %v", r)
+		}
+	})
+	t.Run("what is well formed is still found so, and what is not", func(t *testing.T) {
+		for format, texts := range map[string][2]string{"js": {"let a = (1)", "let a = ("}, "ts": {"let a: number = 1", "let a: = 1"}, "css": {"a { color: red }", "a { color: red"}, "yaml": {"a: [1, 2]", "a: [1, 2"}} {
+			for i, text := range texts {
+				if r := must(t, d.call("validate_file", M{"content": text, "format": format}), "done"); object(r["result"])["valid"] != (i == 0) {
+					t.Errorf("%s %q: got %v", format, text, r["result"])
+				}
+			}
+		}
+	})
+	if d.cmd.Process.Pid != pid || d.cmd.ProcessState != nil {
+		t.Error("the daemon is another")
+	}
+}
