@@ -31,9 +31,16 @@ type link struct {
 
 var parsers = map[string]func(text []byte) parsed{
 	"js": script("js"), "jsx": script("jsx"), "ts": script("ts"), "tsx": script("tsx"), "css": script("css"),
-	"yaml":    func(text []byte) parsed { return parsed{Faults: validYAML(text)} },
+	"yaml":    faultsOf(validYAML),
+	"xml":     faultsOf(validXML),
+	"go":      faultsOf(validGo),
+	"shell":   faultsOf(validShell),
 	"links":   links,
 	"preview": rendered,
+}
+
+func faultsOf(check func([]byte) []Fault) func([]byte) parsed {
+	return func(text []byte) parsed { return parsed{Faults: check(text)} }
 }
 
 // Parse is the other side of an Aside: it answers false for a parser that it does not know.

@@ -26,6 +26,9 @@ func TestHostileDocuments(t *testing.T) {
 		"lists in lists":           {"yaml", strings.Repeat("[", 4<<20-10)},
 		"lists in lists by dashes": {"yaml", strings.Repeat("- ", 2<<20-10)},
 		"quotes in quotes":         {"markdown", strings.Repeat("> ", 200_000)},
+		"sums in sums":             {"shell", "echo $((" + strings.Repeat("(", 1<<20-10)},
+		"elements without an end":  {"xml", strings.Repeat("<a>", 1_000_000)},
+		"arrays of arrays":         {"go", "package p\n\nvar x " + strings.Repeat("[]", 2<<20-20) + "int\n"},
 	} {
 		t.Run("S78 (part): "+name, func(t *testing.T) {
 			r := must(t, d.call("validate_file", M{"content": c.text, "format": c.format}), "done")
@@ -50,7 +53,8 @@ func TestHostileDocuments(t *testing.T) {
 		}
 	})
 	t.Run("what is well formed is still found so, and what is not", func(t *testing.T) {
-		for format, texts := range map[string][2]string{"js": {"let a = (1)", "let a = ("}, "ts": {"let a: number = 1", "let a: = 1"}, "css": {"a { color: red }", "a { color: red"}, "yaml": {"a: [1, 2]", "a: [1, 2"}} {
+		for format, texts := range map[string][2]string{"js": {"let a = (1)", "let a = ("}, "ts": {"let a: number = 1", "let a: = 1"}, "css": {"a { color: red }", "a { color: red"}, "yaml": {"a: [1, 2]", "a: [1, 2"},
+			"shell": {"echo $((1 + 2))", "echo $((1 + 2)"}, "xml": {"<a/>", "<a>"}, "go": {"package p\n", "package\n"}} {
 			for i, text := range texts {
 				if r := must(t, d.call("validate_file", M{"content": text, "format": format}), "done"); object(r["result"])["valid"] != (i == 0) {
 					t.Errorf("%s %q: got %v", format, text, r["result"])
