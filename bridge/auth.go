@@ -132,7 +132,7 @@ func (s *Server) anyRole(h handler) http.HandlerFunc {
 		by, err := s.caller(r)
 		if err != nil {
 			s.Engine.Denied("no_valid_token", err)
-			turnAway(w, r, op.HTTPStatus(op.AsError(err).Code), err)
+			fail(w, err) // one and the same on every route, so that it tells nothing
 			return
 		}
 		if carriesBody(r) && !isJSON(r) {

@@ -155,7 +155,7 @@ func turnAway(w http.ResponseWriter, r *http.Request, status int, err error) {
 		return
 	}
 	answer := op.Reply{Status: op.Failed, Op: name, Effects: []op.Effect{}, Error: withRetry(e)}
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+	if status == http.StatusForbidden {
 		answer.Status = op.Refused
 	}
 	reply(w, status, answer)

@@ -49,6 +49,7 @@ type parser struct {
 	i     int
 	key   string // whose value comes next
 	list  string // the key whose list is being read, while one of its objects is
+	deep  bool   // too deep for a place to have a name that says anything
 	loose bool   // inside a value that stays text: any JSON number is fine
 }
 
@@ -57,9 +58,10 @@ func (p *parser) bad(what string) error {
 }
 
 // under names the place of an error from the outside: args.edits[2].old_string.
-func under(part string, err error) error {
+func (p *parser) under(part string, err error) error {
 	e := AsError(err)
 	switch {
+	case p.deep:
 	case e.Field == "" || e.Field[0] == '[':
 		e.Field = part + e.Field
 	default:
@@ -80,6 +82,7 @@ func (p *parser) value(depth int) (any, error) {
 	}
 	switch c := p.b[p.i]; {
 	case depth >= maxDepth && (c == '{' || c == '['):
+		p.deep = true
 		return nil, p.bad("nested too deeply")
 	case c == '{':
 		return p.object(depth)
@@ -136,7 +139,7 @@ func (p *parser) object(depth int) (any, error) {
 			v, err = p.value(depth + 1)
 		}
 		if err != nil {
-			return nil, under(k, err)
+			return nil, p.under(k, err)
 		}
 		o[k] = v
 		p.space()
@@ -167,7 +170,7 @@ func (p *parser) array(depth int) (any, error) {
 		p.list = key
 		v, err := p.value(depth + 1)
 		if err != nil {
-			return nil, under(fmt.Sprintf("[%d]", len(list)), err)
+			return nil, p.under(fmt.Sprintf("[%d]", len(list)), err)
 		}
 		list = append(list, v)
 		p.space()

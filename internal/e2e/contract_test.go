@@ -171,16 +171,15 @@ func TestContractReplies(t *testing.T) {
 			body  any
 			want  int
 		}{
-			"no token":        {"", "/v1/call", call, 401},
 			"not an agent's":  {d.reviewer(), "/v1/call", call, 403},
-			"an undo":         {"hp_none", "/v1/undo", M{"operation_id": "op_x"}, 401},
+			"an undo":         {d.token(M{"name": "looks", "role": "observer"}), "/v1/undo", M{"operation_id": "op_x"}, 403},
 			"a cleanup":       {d.reviewer(), "/v1/clean", M{"policy_id": "x"}, 403},
 			"not understood":  {d.Agent, "/v1/call", "[]", 400},
 			"not what it was": {d.Agent, "/v1/call", M{"op": "view_file", "args": M{"path": "none"}}, 404},
 		} {
 			status, got := d.http("POST", c.path, c.token, c.body)
 			e, _ := got["error"].(M)
-			if status != c.want || got["effects_executed"] != false || got["effects"] == nil || got["status"] != map[bool]string{true: "refused", false: "failed"}[status == 401 || status == 403] || text(e, "code") == "" || text(e, "retry") == "" {
+			if status != c.want || got["effects_executed"] != false || got["effects"] == nil || got["status"] != map[bool]string{true: "refused", false: "failed"}[status == 403] || text(e, "code") == "" || text(e, "retry") == "" {
 				t.Errorf("%s: got %d %v", name, status, got)
 			}
 		}
@@ -372,9 +371,11 @@ func TestContractCommandLine(t *testing.T) {
 		}
 	})
 	t.Run("a reply that was turned away still names the call", func(t *testing.T) {
-		rc, out, _ := outside(t, []string{"HOLDPOINT_SOCKET=" + d.Socket, "HOLDPOINT_TOKEN=hp_none", "HOME=" + shortDir(t)}, "call", "list_directory", "--json")
-		if rc != 4 || !strings.Contains(out, `"op":"list_directory"`) || !strings.Contains(out, `"status":"refused"`) {
-			t.Errorf("exit %d %s", rc, out)
+		for _, token := range []string{"hp_none", d.token(M{"name": "looks", "role": "observer"})} {
+			rc, out, _ := outside(t, []string{"HOLDPOINT_SOCKET=" + d.Socket, "HOLDPOINT_TOKEN=" + token, "HOME=" + shortDir(t)}, "call", "list_directory", "--json")
+			if rc != 4 || !strings.Contains(out, `"op":"list_directory"`) || !strings.Contains(out, `"status":"refused"`) {
+				t.Errorf("exit %d %s", rc, out)
+			}
 		}
 	})
 }
