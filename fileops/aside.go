@@ -21,6 +21,8 @@ type parsed struct {
 	Links   []link    `json:"links,omitempty"`
 	Outline []Heading `json:"outline,omitempty"`
 	HTML    string    `json:"html,omitempty"`
+	Text    []byte    `json:"text,omitempty"`
+	Refused *refusal  `json:"refused,omitempty"`
 }
 
 // link is one link of a Markdown document, and where it stands.
@@ -31,9 +33,11 @@ type link struct {
 
 var parsers = map[string]func(text []byte) parsed{
 	"js": script("js"), "jsx": script("jsx"), "ts": script("ts"), "tsx": script("tsx"), "css": script("css"),
-	"yaml":    func(text []byte) parsed { return parsed{Faults: validYAML(text)} },
-	"links":   links,
-	"preview": rendered,
+	"yaml":     func(text []byte) parsed { return parsed{Faults: validYAML(text)} },
+	"toml":     func(text []byte) parsed { return parsed{Faults: validTOML(text)} },
+	"links":    links,
+	"preview":  rendered,
+	"pointers": pointed,
 }
 
 // Parse is the other side of an Aside: it answers false for a parser that it does not know.
