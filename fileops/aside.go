@@ -21,6 +21,8 @@ type parsed struct {
 	Links   []link    `json:"links,omitempty"`
 	Outline []Heading `json:"outline,omitempty"`
 	HTML    string    `json:"html,omitempty"`
+	Text    []byte    `json:"text,omitempty"`
+	Refused *refusal  `json:"refused,omitempty"`
 }
 
 // link is one link of a Markdown document, and where it stands.
@@ -31,12 +33,10 @@ type link struct {
 
 var parsers = map[string]func(text []byte) parsed{
 	"js": script("js"), "jsx": script("jsx"), "ts": script("ts"), "tsx": script("tsx"), "css": script("css"),
-	"yaml":    faultsOf(validYAML),
-	"xml":     faultsOf(validXML),
-	"go":      faultsOf(validGo),
-	"shell":   faultsOf(validShell),
-	"links":   links,
-	"preview": rendered,
+	"yaml": faultsOf(validYAML), "toml": faultsOf(validTOML), "xml": faultsOf(validXML), "go": faultsOf(validGo), "shell": faultsOf(validShell),
+	"links":    links,
+	"preview":  rendered,
+	"pointers": pointed,
 }
 
 func faultsOf(check func([]byte) []Fault) func([]byte) parsed {

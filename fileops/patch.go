@@ -2,6 +2,7 @@ package fileops
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,13 +111,13 @@ type patchedFile struct {
 	done      bool
 }
 
-func planPatch(s Scene, a *op.PatchArgs) (*Plan, error) {
+func planPatch(ctx context.Context, s Scene, a *op.PatchArgs) (*Plan, error) {
 	files, err := filesOf(a)
 	if err != nil {
 		return nil, err
 	}
 	if files == nil {
-		return planPointers(s, a)
+		return planPointers(ctx, s, a)
 	}
 	p := &Plan{BreakLinks: a.HardLinks == "break", DestructiveParts: patchParts(a)}
 	var list []*patchedFile

@@ -29,7 +29,7 @@ type Scene struct {
 	Root    *rooted.Root // of a read: to look at what lies beside a subject
 	Globals []string     // of a read: ignore lines that hold in every repository
 	Rules   Rules        // of a read: rules without a line, to add lines to; nil: nothing is ignored
-	Aside   Aside        // of a read: where parsers run; nil: here
+	Aside   Aside        // where parsers run; nil: here
 }
 
 // Plan is what a call would do. Nothing has happened yet.
@@ -230,7 +230,7 @@ func plan(ctx context.Context, s Scene) (*Plan, error) {
 	case *op.EditArgs:
 		return planEdit(s, a)
 	case *op.PatchArgs:
-		return planPatch(s, a)
+		return planPatch(ctx, s, a)
 	case *op.CopyArgs:
 		return planCopy(ctx, s, a)
 	case *op.BackupArgs:

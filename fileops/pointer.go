@@ -2,6 +2,7 @@ package fileops
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -90,7 +91,7 @@ func pointer(text string) ([]string, error) {
 	return out, nil
 }
 
-func planPointers(s Scene, a *op.PatchArgs) (*Plan, error) {
+func planPointers(ctx context.Context, s Scene, a *op.PatchArgs) (*Plan, error) {
 	t, n := s.Targets[0], s.Nodes[0]
 	if err := regular(t); err != nil {
 		return nil, err
@@ -106,7 +107,7 @@ func planPointers(s Scene, a *op.PatchArgs) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := applyPointers(format, old, a.Operations)
+	text, err := s.pointers(ctx, format, old, a.Operations)
 	if err != nil {
 		return nil, placed(err, t.Path)
 	}

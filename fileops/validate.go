@@ -26,7 +26,7 @@ const (
 
 // formats says what checks a format.
 var formats = map[string]func(ctx context.Context, s Scene, text []byte) []Fault{
-	"json": plainly(validJSON), "jsonc": plainly(validJSONC), "yaml": aside("yaml"), "toml": plainly(validTOML), "xml": aside("xml"),
+	"json": plainly(validJSON), "jsonc": plainly(validJSONC), "yaml": aside("yaml"), "toml": aside("toml"), "xml": aside("xml"),
 	"go": aside("go"), "shell": aside("shell"), "env": plainly(validEnv), "csv": plainly(validCSV), "markdown": validLinks,
 	"js": aside("js"), "jsx": aside("jsx"), "ts": aside("ts"), "tsx": aside("tsx"), "css": aside("css"),
 }

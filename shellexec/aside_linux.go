@@ -24,7 +24,7 @@ const (
 	asideCPU    = 10               // seconds
 	asideMemory = 768 << 20        // bytes beyond those that it begins with
 	asideStack  = 256 << 20
-	asideText   = 16 << 20 // that it answers with
+	asideText   = 96 << 20 // that it answers with
 )
 
 // asides bounds how many run at once: together they take no more than a few times

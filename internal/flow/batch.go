@@ -114,7 +114,7 @@ func (b *batch) item(ctx context.Context, item op.Item) error {
 
 // scene sees what an item names.
 func (b *batch) scene(ctx context.Context, sub *call) (fileops.Scene, error) {
-	scene := fileops.Scene{Args: sub.args}
+	scene := fileops.Scene{Args: sub.args, Aside: b.e.cfg.Aside}
 	subjects, err := fileops.Subjects(sub.args)
 	if err != nil {
 		return scene, err

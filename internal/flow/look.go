@@ -60,6 +60,7 @@ func (e *Engine) look(ctx context.Context, c *call) error {
 		return nil
 	}
 	scene := c.scene()
+	scene.Aside = e.cfg.Aside
 	if c.req.Op == op.RollbackFile {
 		scene.Backup, err = e.backupOf(ctx, c, c.facts.Targets[0].Path)
 	}
