@@ -57,9 +57,10 @@ func TestCloser(t *testing.T) {
 			d.cancel(must(t, d.call(op, args), "review"))
 		}
 		// And a rule for the tree is one for the tree.
-		remember(must(t, d.call("delete_file", M{"path": "p", "recursive": true}), "review"))
-		write(t, at("p/other"), "x")
-		must(t, d.call("delete_file", M{"path": "p", "recursive": true}), "done")
+		write(t, at("tree/deep/f"), "x")
+		remember(must(t, d.call("delete_file", M{"path": "tree", "recursive": true}), "review"))
+		write(t, at("tree/other"), "x")
+		must(t, d.call("delete_file", M{"path": "tree", "recursive": true}), "done")
 		if code, out, errs := d.cli("replay"); code != 0 {
 			t.Errorf("replay exits %d: %s %s", code, out, errs)
 		}
