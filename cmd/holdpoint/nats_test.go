@@ -381,7 +381,7 @@ func TestNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.waits(x.a, c, "target.txt")
-		awaitIn(t, 10*time.Second, func() bool {
+		awaitIn(t, time.Minute, func() bool {
 			e, err := kv.Get(ctx, key)
 			return err == nil && bytes.Contains(e.Value(), []byte(`"state":"pending"`))
 		}, "the bucket to say again what the journal says")
@@ -469,7 +469,7 @@ func TestNATS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		awaitIn(t, 10*time.Second, func() bool { return strings.Contains(l.State().Fault, "served by another daemon") }, "the second one to step back")
+		awaitIn(t, time.Minute, func() bool { return strings.Contains(l.State().Fault, "served by another daemon") }, "the second one to step back")
 		if s := l.State(); len(s.Serves) != 0 || len(x.a.link.State().Serves) != 1 {
 			t.Errorf("%+v", s)
 		}
@@ -479,7 +479,7 @@ func TestNATS(t *testing.T) {
 		away, here := x.hold(x.a, "away.txt", "away\n"), x.hold(x.a, "here.txt", "here\n")
 		signed := x.ada.signed(away.ID, away.Digest, "approve", "")
 		x.c.nodes[0].kill()
-		awaitIn(t, 10*time.Second, func() bool { return !x.a.link.State().Connected }, "the connection to be lost")
+		awaitIn(t, time.Minute, func() bool { return !x.a.link.State().Connected }, "the connection to be lost")
 		if _, err := natsbridge.SendAnswer(ctx, x.d.conn, x.a.key, away.ID, signed, time.Second); !errors.Is(err, op.NotReady) {
 			t.Errorf("an answer into the void: %v", err)
 		}

@@ -167,7 +167,7 @@ func TestFleetCommands(t *testing.T) {
 	id := held.Approval.ID
 
 	t.Run("the hub shows the card, and answers only with a key that the machine knows", func(t *testing.T) {
-		awaitIn(t, 10*time.Second, func() bool { return strings.Contains(desk.must("review", "list", "--hub", at), id) }, "the card at the hub")
+		awaitIn(t, time.Minute, func() bool { return strings.Contains(desk.must("review", "list", "--hub", at), id) }, "the card at the hub")
 		if show := desk.must("review", "show", id, "--hub", at); !strings.Contains(show, "old.o") || !strings.Contains(show, "Delete 1 file") {
 			t.Error(show)
 		}

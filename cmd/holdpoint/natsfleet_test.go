@@ -197,7 +197,7 @@ func dial(t testing.TB, url, creds, inbox string) *natsgo.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	awaitIn(t, 10*time.Second, c.IsConnected, "a connection to NATS")
+	awaitIn(t, time.Minute, c.IsConnected, "a connection to NATS")
 	return c
 }
 
