@@ -21,10 +21,31 @@ type Rules interface {
 	Malformed(patterns []string) string
 }
 
+// Bounds of the patterns of a call: each is compared with each path that is looked at.
+const (
+	maxPatterns     = 1000
+	maxPatternsSize = 64 << 10
+)
+
+// FewPatterns says that a call's own patterns are too many, or too long.
+func FewPatterns(list []string, field string) error {
+	size := 0
+	for _, line := range list {
+		size += len(line)
+	}
+	if len(list) > maxPatterns || size > maxPatternsSize {
+		return op.Fail(op.TooLarge, "the patterns are over 64 KiB, or more than 1,000").In(field).Do("name a directory as path, or use fewer and wider patterns")
+	}
+	return nil
+}
+
 // patterns makes rules of a call's own patterns; nil when there are none.
 func patterns(none Rules, list []string, field string) (Rules, error) {
 	if len(list) == 0 {
 		return nil, nil
+	}
+	if err := FewPatterns(list, field); err != nil {
+		return nil, err
 	}
 	if none == nil {
 		return nil, op.Fail(op.NotAvailable, "patterns cannot be read here").In(field)

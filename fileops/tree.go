@@ -338,6 +338,9 @@ func comparePaths(a, b string) int {
 	}
 }
 
+// maxNamePattern bounds a pattern that is compared with names, in bytes.
+const maxNamePattern = 4096
+
 // MatchGlob reports whether a name (not a path) matches a pattern of *, ?, [a-z] and
 // backslash. The empty pattern matches every name. A slash in it, or an open bracket, is
 // bad_request.
@@ -347,6 +350,9 @@ func MatchGlob(pattern, name string) (bool, error) {
 	}
 	if strings.Contains(pattern, "/") {
 		return false, op.Fail(op.BadRequest, "the pattern has a slash").In("args.pattern").Do("it is compared with names, not with paths: give the directory as path, and depth to go down")
+	}
+	if len(pattern) > maxNamePattern {
+		return false, op.Fail(op.TooLarge, "the pattern is over 4,096 bytes").In("args.pattern")
 	}
 	ok, err := path.Match(pattern, name)
 	if err != nil {

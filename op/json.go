@@ -20,15 +20,24 @@ const MaxInteger = 1<<53 - 1
 
 const maxDepth = 64
 
+// maxValues bounds the values of a request. A value of two bytes takes a hundred in memory,
+// so that the bound of a body bounds nothing of what is made from it.
+const maxValues = 250_000
+
 // ParseJSON reads exactly one JSON object, strictly: duplicate keys, trailing data,
 // invalid UTF-8, lone surrogates, fractions, exponents and numbers over MaxInteger are
 // bad_request. encoding/json folds key case, keeps the last of two equal keys and
 // replaces invalid UTF-8, each of which lets a filter and a program read different calls.
-func ParseJSON(data []byte) (Object, error) {
+func ParseJSON(data []byte) (Object, error) { return parseJSON(data, maxValues) }
+
+// ParseOwn is ParseJSON for what Holdpoint itself wrote, of however many values.
+func ParseOwn(data []byte) (Object, error) { return parseJSON(data, len(data)) }
+
+func parseJSON(data []byte, values int) (Object, error) {
 	if !utf8.Valid(data) {
 		return nil, Fail(BadRequest, "the body is not valid UTF-8").Do("send file bytes that are not text as content_base64")
 	}
-	p := parser{b: data}
+	p := parser{b: data, left: values}
 	p.space()
 	if p.i >= len(p.b) || p.b[p.i] != '{' {
 		return nil, Fail(BadRequest, "the body is not a JSON object")
@@ -47,6 +56,7 @@ func ParseJSON(data []byte) (Object, error) {
 type parser struct {
 	b     []byte
 	i     int
+	left  int    // values that may still come
 	key   string // whose value comes next
 	list  string // the key whose list is being read, while one of its objects is
 	deep  bool   // too deep for a place to have a name that says anything
@@ -79,6 +89,10 @@ func (p *parser) space() {
 func (p *parser) value(depth int) (any, error) {
 	if p.i >= len(p.b) {
 		return nil, p.bad("unexpected end")
+	}
+	if p.left--; p.left < 0 {
+		p.deep = true
+		return nil, Fail(TooLarge, fmt.Sprintf("the request holds more than %d values", maxValues)).Do("split it into several calls")
 	}
 	switch c := p.b[p.i]; {
 	case depth >= maxDepth && (c == '{' || c == '['):

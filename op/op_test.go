@@ -29,6 +29,26 @@ func TestStrictJSON(t *testing.T) {
 			}
 		}
 	})
+	t.Run("S78 (part) a body of many small values is refused before it takes memory", func(t *testing.T) {
+		for _, value := range []string{"[]", "{}", "1", `""`} {
+			at := func(n int) []byte {
+				return []byte(`{"a":[` + strings.Repeat(value+",", n-1) + value + `]}`)
+			}
+			if _, err := op.ParseJSON(at(249_998)); err != nil {
+				t.Errorf("250,000 values: %v", err)
+			}
+			if _, err := op.ParseJSON(at(249_999)); !errors.Is(err, op.TooLarge) {
+				t.Errorf("one more of %s: got %v, want too_large", value, err)
+			}
+			if _, err := op.ParseOwn(at(300_000)); err != nil {
+				t.Errorf("what Holdpoint wrote itself: %v", err)
+			}
+		}
+		long := `{"operations":[{"op":"set","path":"/a","value":[` + strings.Repeat("1,", 250_000) + `1]}]}`
+		if _, err := op.ParseJSON([]byte(long)); !errors.Is(err, op.TooLarge) {
+			t.Errorf("within a value that stays text: got %v, want too_large", err)
+		}
+	})
 	bad := []string{``, `[]`, `{}x`, `{"a":1}{"b":2}`, `{"a":01}`, `{"a":-0}`, `{"a":1.0}`, `{"a":1e3}`, `{"a":9007199254740992}`,
 		`{"a":"\ud800"}`, `{"a":"\udc00\ud800"}`, `{"a":"\q"}`, "{\"a\":\"\x01\"}", "{\"a\":\"\xff\"}", `{"a":tru}`, `{"a":}`, `{,}`, `{"a":[1,]}`,
 		strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)}

@@ -1,6 +1,9 @@
 package protected
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A glob is a row of tokens. Matching walks the text once and keeps the set of tokens
 // that may come next, so its time is at most length of text times length of pattern.
@@ -64,7 +67,10 @@ func tokenise(p string, fold bool) ([]token, bool) {
 			alone := i > begin && (begin == plain || begin == 0 || p[begin-1] == '/')
 			switch {
 			case alone && strings.HasPrefix(rest, "/"):
-				out = append(out, token{kind: depth}, token{kind: inside})
+				// **/**/ says what **/ says.
+				if len(out) == 0 || out[len(out)-1].kind != inside {
+					out = append(out, token{kind: depth}, token{kind: inside})
+				}
 				i++
 			case alone && (rest == "" || strings.HasPrefix(rest, `\/`)):
 				out = append(out, token{kind: deep})
@@ -87,8 +93,9 @@ func newGlob(tokens []token) glob {
 		head = append(head, t.b)
 	}
 	for i := len(tokens) - 1; i >= 0 && tokens[i].kind == lit; i-- {
-		tail = append([]byte{tokens[i].b}, tail...)
+		tail = append(tail, tokens[i].b)
 	}
+	slices.Reverse(tail)
 	return glob{tokens: tokens, exact: len(head) == len(tokens), head: string(head), tail: string(tail)}
 }
 
@@ -107,8 +114,14 @@ func (g *glob) match(text string) bool {
 	case len(tokens) == 2 && tokens[0].kind == depth:
 		return text == "" || strings.HasSuffix(text, "/")
 	}
+	if len(tokens) > fewTokens {
+		return walkMany(tokens, text)
+	}
 	return walk(tokens, text)
 }
+
+// fewTokens is up to where walk is the faster one.
+const fewTokens = 64
 
 // walk is the general case. at[i] says that tokens[:i] match what was read so far.
 func walk(tokens []token, text string) bool {
@@ -168,4 +181,77 @@ func (t token) ends(c byte) bool {
 		return c == '/'
 	}
 	return false // star, deep and depth are left through pass
+}
+
+// row is a set of tokens, a bit for each.
+type row []uint64
+
+func (r row) put(j int) { r[j/64] |= 1 << (j % 64) }
+
+// move adds the tokens of r that are in mask to into, each by so many places further on; it
+// reports whether into has more than before.
+func (r row) move(mask, into row, by int) (more bool) {
+	carry := uint64(0)
+	for w := range r {
+		from := r[w] & mask[w]
+		add := (from<<by | carry) &^ into[w]
+		into[w] |= add
+		carry, more = from>>(64-by), more || add != 0
+	}
+	return more
+}
+
+// walkMany is walk with sixty-four tokens at a time: patterns come from whoever wrote the
+// workspace's ignore files, and a long one is compared with long paths and all above them.
+func walkMany(tokens []token, text string) bool {
+	need := 0
+	for _, t := range tokens {
+		if t.kind <= set {
+			need++
+		}
+	}
+	if need > len(text) {
+		return false
+	}
+	words := len(tokens)/64 + 1
+	now, next := make(row, words), make(row, words)
+	free, skip := make(row, words), make(row, words)
+	var loops, ends [256]row
+	for j, t := range tokens {
+		if t.kind == star || t.kind == deep || t.kind == depth {
+			free.put(j)
+		}
+		if t.kind == depth {
+			skip.put(j)
+		}
+	}
+	pass := func() {
+		for more := true; more; {
+			more = now.move(free, now, 1)
+			more = now.move(skip, now, 2) || more
+		}
+	}
+	now.put(0)
+	pass()
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if loops[c] == nil {
+			loops[c], ends[c] = make(row, words), make(row, words)
+			for j, t := range tokens {
+				if t.loops(c) {
+					loops[c].put(j)
+				}
+				if t.ends(c) {
+					ends[c].put(j)
+				}
+			}
+		}
+		for w := range now {
+			next[w] = now[w] & loops[c][w]
+		}
+		now.move(ends[c], next, 1)
+		now, next = next, now
+		pass()
+	}
+	return now[len(tokens)/64]>>(len(tokens)%64)&1 == 1
 }

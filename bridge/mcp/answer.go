@@ -226,7 +226,7 @@ func (a *answer) wordResult(r op.Reply) {
 	result, ok := r.Result.(map[string]any)
 	if spec, known := op.Lookup(r.Op); !ok && r.Result != nil && known && spec.Class == op.Process {
 		// What runs in the background is told by its id.
-		o, err := op.ParseJSON(encode(r.Result))
+		o, err := op.ParseOwn(encode(r.Result))
 		result, ok = o, err == nil
 	}
 	if !ok {
@@ -360,7 +360,7 @@ func (a *answer) listing(result map[string]any) {
 
 // objects makes a list of the engine's own values readable by name.
 func objects(list any) ([]op.Object, bool) {
-	o, err := op.ParseJSON(append(append([]byte(`{"list":`), encode(list)...), '}'))
+	o, err := op.ParseOwn(append(append([]byte(`{"list":`), encode(list)...), '}'))
 	if err != nil {
 		return nil, false
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"holdpoint/fileops"
 	"holdpoint/internal/journal"
 	"holdpoint/internal/rooted"
 	"holdpoint/op"
@@ -53,6 +54,9 @@ func (e *Engine) toKeep(c *call, p *process) error {
 	var asked []string
 	if a, ok := c.args.(*op.ShellArgs); ok {
 		asked = a.Snapshot
+	}
+	if err := fileops.FewPatterns(asked, "args.snapshot"); err != nil {
+		return err
 	}
 	if p.rehearsal != nil {
 		if len(asked) > 0 {
