@@ -12,6 +12,7 @@ type glob struct {
 	exact  bool   // no wildcard: head is all of it
 	head   string // bytes every match begins with
 	tail   string // bytes every match ends with
+	need   int    // bytes that every match has
 }
 
 type kind uint8
@@ -96,14 +97,20 @@ func newGlob(tokens []token) glob {
 		tail = append(tail, tokens[i].b)
 	}
 	slices.Reverse(tail)
-	return glob{tokens: tokens, exact: len(head) == len(tokens), head: string(head), tail: string(tail)}
+	need := 0
+	for _, t := range tokens {
+		if t.kind <= set {
+			need++
+		}
+	}
+	return glob{tokens: tokens, exact: len(head) == len(tokens), head: string(head), tail: string(tail), need: need}
 }
 
 func (g *glob) match(text string) bool {
 	if g.exact {
 		return text == g.head
 	}
-	if len(text) < len(g.head)+len(g.tail) || !strings.HasPrefix(text, g.head) || !strings.HasSuffix(text, g.tail) {
+	if len(text) < g.need || !strings.HasPrefix(text, g.head) || !strings.HasSuffix(text, g.tail) {
 		return false
 	}
 	tokens := g.tokens[len(g.head) : len(g.tokens)-len(g.tail)]
@@ -204,15 +211,6 @@ func (r row) move(mask, into row, by int) (more bool) {
 // walkMany is walk with sixty-four tokens at a time: patterns come from whoever wrote the
 // workspace's ignore files, and a long one is compared with long paths and all above them.
 func walkMany(tokens []token, text string) bool {
-	need := 0
-	for _, t := range tokens {
-		if t.kind <= set {
-			need++
-		}
-	}
-	if need > len(text) {
-		return false
-	}
 	words := len(tokens)/64 + 1
 	now, next := make(row, words), make(row, words)
 	free, skip := make(row, words), make(row, words)
