@@ -223,14 +223,14 @@ func walkMany(tokens []token, text string) bool {
 			skip.put(j)
 		}
 	}
-	pass := func() {
+	pass := func(at row) {
 		for more := true; more; {
-			more = now.move(free, now, 1)
-			more = now.move(skip, now, 2) || more
+			more = at.move(free, at, 1)
+			more = at.move(skip, at, 2) || more
 		}
 	}
 	now.put(0)
-	pass()
+	pass(now)
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		if loops[c] == nil {
@@ -244,12 +244,23 @@ func walkMany(tokens []token, text string) bool {
 				}
 			}
 		}
-		for w := range now {
-			next[w] = now[w] & loops[c][w]
+		// Most of a long pattern is out of reach: a byte and what stands for nothing lead
+		// into the next word at most.
+		top := words - 1
+		for top >= 0 && now[top] == 0 {
+			top--
 		}
-		now.move(ends[c], next, 1)
+		if top < 0 {
+			return false
+		}
+		live := now[:min(top+2, words)]
+		clear(next)
+		for w := range live {
+			next[w] = live[w] & loops[c][w]
+		}
+		live.move(ends[c], next, 1)
 		now, next = next, now
-		pass()
+		pass(now[:len(live)])
 	}
 	return now[len(tokens)/64]>>(len(tokens)%64)&1 == 1
 }
