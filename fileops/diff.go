@@ -41,18 +41,22 @@ func Unified(path op.Path, old, new []byte, oldExists, newExists bool) Diff {
 // Text that is UTF-8 on both sides is shown as it is, so that the diff can be applied;
 // UTF-16 is shown decoded; other text escaped. It is not always the shortest diff: work
 // is bounded by n log n in the lines between the first and the last change, and more
-// than 32 MiB that agree nowhere near are shown as replaced as a whole.
+// than 32 MiB that agree nowhere near are shown as replaced as a whole. Of more than
+// maxDiffLines between the first and the last change only sizes and hashes are told.
 func Compare(old, new Side, context int) Diff {
 	if old.Exists == new.Exists && bytes.Equal(old.Bytes, new.Bytes) {
 		return Diff{}
 	}
 	head := "--- " + heading("a/", old) + "\n+++ " + heading("b/", new) + "\n"
+	if manyLines(old.Bytes, new.Bytes, context) {
+		return Diff{Binary: true, Bytes: int64(len(head) + len(old.Bytes) + len(new.Bytes)), Text: head + "-" + inBrief(old, "too many lines") + "+" + inBrief(new, "too many lines")}
+	}
 	raw, d := hunks(old.Bytes, new.Bytes, context)
 	d.Bytes = int64(len(head) + len(raw))
 	l, r := split(old.Bytes), split(new.Bytes)
 	switch {
 	case l.enc == encBinary || r.enc == encBinary:
-		return Diff{Binary: true, Bytes: d.Bytes, Text: head + "-" + inBrief(old) + "+" + inBrief(new)}
+		return Diff{Binary: true, Bytes: d.Bytes, Text: head + "-" + inBrief(old, "binary") + "+" + inBrief(new, "binary")}
 	case l.enc == encUTF8 && r.enc == encUTF8:
 		d.Text = head + string(raw)
 		return d
@@ -109,12 +113,12 @@ func quoted(name string) string {
 }
 
 // inBrief is one side of a binary change.
-func inBrief(s Side) string {
+func inBrief(s Side, why string) string {
 	if !s.Exists {
 		return "absent\n"
 	}
 	sum := blake3.Sum256(s.Bytes)
-	return fmt.Sprintf("binary, %d bytes, blake3:%s\n", len(s.Bytes), hex.EncodeToString(sum[:]))
+	return fmt.Sprintf("%s, %d bytes, blake3:%s\n", why, len(s.Bytes), hex.EncodeToString(sum[:]))
 }
 
 // escapeBytes shows the lines of hunks so that two that differ never look alike.

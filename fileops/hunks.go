@@ -38,6 +38,19 @@ func hunks(old, new []byte, context int) ([]byte, Diff) {
 	return out.Bytes(), d
 }
 
+// maxDiffLines bounds the lines that are compared, of both sides together: each takes some
+// hundred bytes of memory, whatever it holds.
+const maxDiffLines = 1_000_000
+
+func manyLines(old, new []byte, context int) bool {
+	if len(old)+len(new) <= maxDiffLines {
+		return false
+	}
+	pre, post := common(old, new, context)
+	lf := []byte{'\n'}
+	return bytes.Count(old[pre:len(old)-post], lf)+bytes.Count(new[pre:len(new)-post], lf) > maxDiffLines
+}
+
 // common measures how many bytes at the start and at the end need no comparing: whole
 // lines that both sides share, but for those shown as context. Without this an edit of
 // one line in a large file would cost time and memory for each of its lines.

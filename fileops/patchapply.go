@@ -15,6 +15,9 @@ import (
 // lines are compared byte for byte, endings included, and none is ever dropped: a hunk
 // that fits nowhere, or several places, changes nothing.
 func applyHunks(old []byte, f filePatch) ([]byte, []op.Warning, error) {
+	if bytes.Count(old, []byte{'\n'}) > maxPatchedLines {
+		return nil, nil, op.Fail(op.TooLarge, "the file has more than 10,000,000 lines, which is more than a patch is looked for in").Do("change it with edit_file")
+	}
 	lines := splitLines(old)
 	var out bytes.Buffer
 	var warnings []op.Warning

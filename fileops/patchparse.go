@@ -71,10 +71,19 @@ func (r *patchReader) bad(what string) error {
 // bare is a line without its ending, for headers.
 func bare(l []byte) string { return strings.TrimRight(string(l), "\r\n") }
 
+// Bounds of lines: each takes some tens of bytes of memory, whatever it holds.
+const (
+	maxPatchLines   = 1_000_000
+	maxPatchedLines = 10_000_000
+)
+
 // parsePatch reads a unified diff of one or several files, as git writes it or diff -u,
 // or an apply_patch envelope. Text before and between the files is passed over, as git
 // does. Inside a hunk the counts decide what belongs to it, whatever the lines look like.
 func parsePatch(text []byte) ([]filePatch, error) {
+	if bytes.Count(text, []byte{'\n'}) > maxPatchLines {
+		return nil, op.Fail(op.TooLarge, "the patch has more than 1,000,000 lines").In("args.patch").Do("send it in parts, or write the whole files")
+	}
 	r := &patchReader{lines: splitLines(text)}
 	for _, l := range r.lines {
 		if s := bare(l); strings.TrimSpace(s) != "" {
