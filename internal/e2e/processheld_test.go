@@ -152,7 +152,7 @@ func TestProcessNamedFiles(t *testing.T) {
 			d.put(fmt.Sprintf("many/%d", i), "x\n", 0o644)
 			pad += fmt.Sprintf("cat many/%d; ", i)
 		}
-		if r := d.shell(pad); code(r) != "too_large" {
+		if r := d.call("workspace_shell", M{"script": pad}); code(r) != "too_large" {
 			t.Errorf("more files than are pinned: %v", r)
 		}
 	})
