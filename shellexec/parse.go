@@ -25,6 +25,7 @@ type Command struct {
 	Line  int    // in a script, from 1
 
 	Writes string // the file that it redirects into, where it is known
+	Reads  string // the file that it is redirected from, where it is known
 }
 
 // Reading is what was found in a command line or a script. Its tier is that of the worst
@@ -149,6 +150,10 @@ func (s *scan) call(n *syntax.CallExpr) {
 			continue
 		}
 		tier, why = worse(tier, op.T3), "sets "+a.Name.Value
+		if text, ok := static(a.Value); ok && indexRuns(text) {
+			tier, why = op.T4, "sets "+a.Name.Value+" to an index of an array, and what stands in it may run"
+			break
+		}
 		if Steers(a.Name.Value) {
 			tier, why = op.T4, "sets "+a.Name.Value+", which changes what programs run"
 			break
@@ -194,7 +199,12 @@ func (s *scan) call(n *syntax.CallExpr) {
 
 func (s *scan) redirect(n *syntax.Redirect) {
 	switch n.Op {
-	case syntax.RdrIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
+	case syntax.RdrIn:
+		if from, ok := static(n.Word); ok && from != "/dev/null" {
+			s.add(n, nil, true, op.T1, "reads "+from)
+			s.found[len(s.found)-1].Reads = from
+		}
+	case syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc, syntax.DplIn:
 	case syntax.DplOut:
 		return
 	default:

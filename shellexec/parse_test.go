@@ -73,6 +73,33 @@ func TestTiers(t *testing.T) {
 			}
 		}
 	})
+	t.Run("S41 (part) what a builtin would expand in an index of an array takes the highest tier", func(t *testing.T) {
+		for _, s := range []string{`printf -v 'a[$(touch c)]' x`, "printf -v \"a[\\$(touch c)]\" x", `test -v 'a[$(touch c)]'`, `[ -v 'a[0` + "`touch c`" + `]' ]`, `read 'a[$(touch c)]'`, `x='a[$(touch c)]'; echo $((x))`} {
+			if r := ReadScript(s); r.Tier != op.T4 {
+				t.Errorf("%q: got %s", s, r.Tier)
+			}
+		}
+		if r := ReadScript(`printf '[%s]' x; test -v a; grep '[a-z]$(' f`); r.Tier != op.T1 {
+			t.Errorf("plain words: got %+v", r)
+		}
+	})
+	t.Run("S53 (part) what a command is fed by a redirection is named", func(t *testing.T) {
+		r := ReadScript("sh <'a b' 2>/dev/null </dev/null")
+		var fed []string
+		for _, c := range r.Commands {
+			if c.Reads != "" {
+				fed = append(fed, c.Reads)
+			}
+		}
+		if !slices.Equal(fed, []string{"a b"}) {
+			t.Errorf("got %q", fed)
+		}
+	})
+	t.Run("S54 (part) the program behind exec is read as well", func(t *testing.T) {
+		if r := ReadScript("exec tool x"); r.Tier != op.T4 || len(r.Commands) != 2 || r.Commands[1].Words[0] != "tool" {
+			t.Errorf("got %+v", r)
+		}
+	})
 	t.Run("S49 (part) beyond any number of parts the last one still counts", func(t *testing.T) {
 		if r := ReadScript(strings.Repeat("true; ", 60) + "rm x"); r.Tier != op.T4 || len(r.Commands) != 61 {
 			t.Errorf("got %s, %d commands", r.Tier, len(r.Commands))
@@ -94,6 +121,8 @@ func TestArgv(t *testing.T) {
 	}{
 		{"ls -la", op.T1}, {"find . -name x", op.T1}, {"find . -exec touch c ;", op.T4}, {"find . -delete", op.T4}, {"find . -fprint c", op.T4}, {"find . -okdir x ;", op.T4},
 		{"sed -n 1,3p f", op.T1}, {"sed -i s/a/b/ f", op.T4}, {"sed s/x/y/e f", op.T4}, {"sed -n 1wc f", op.T4}, {"sed --in-place=.bak s/a/b/ f", op.T4},
+		{"sed -n 1p f -e 1etouch f", op.T4}, {"sed -n 1p -f x", op.T4}, {"sort -ro c f", op.T4}, {"sort -k2o f", op.T1}, {"sort -uT/x f", op.T4},
+		{"uniq f", op.T1}, {"uniq -f 1 f", op.T1}, {"uniq -c f c", op.T2},
 		{"sort f", op.T1}, {"sort --compress-program=./x f", op.T4}, {"sort --compress=./x f", op.T4}, {"sort -of f", op.T4},
 		{"git status", op.T2}, {"git -c alias.status=!x status", op.T4}, {"git -C .. status", op.T4}, {"git --exec-path=. status", op.T4}, {"git push", op.T3}, {"git push --force", op.T4},
 		{"git reset --hard", op.T4}, {"git commit -m x", op.T3}, {"env -S sh", op.T4}, {"env sh -c rm", op.T4}, {"env GIT_PAGER=x git log", op.T4}, {"env X=1 ls", op.T3}, {"timeout 5 rm x", op.T4},

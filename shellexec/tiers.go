@@ -39,6 +39,38 @@ var network = []string{"curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "
 // opaque builtins run text that is nowhere on the card.
 var opaque = []string{"eval", "source", ".", "exec", "trap", "alias", "enable", "bind", "complete", "mapfile", "readarray", "hash"}
 
+// indexers are builtins that take the name of a variable: a shell expands the index of an
+// array in it, whatever quotes stood around it.
+var indexers = []string{"printf", "test", "[", "read", "unset", "wait", "getopts"}
+
+// indexRuns tells whether a text, read as the name of a variable, would run a substitution.
+func indexRuns(w string) bool {
+	_, in, ok := strings.Cut(w, "[")
+	return ok && (strings.Contains(in, "$(") || strings.Contains(in, "`") || strings.Contains(in, "${"))
+}
+
+// sortWrites finds -o and -T among short options that are written as one word.
+func sortWrites(w string) bool {
+	if len(w) < 2 || w[0] != '-' || w[1] == '-' {
+		return false
+	}
+	at := strings.IndexAny(w, "oT")
+	return at > 0 && !strings.ContainsAny(w[:at], "ktS") // those take the rest of the word
+}
+
+// operands are the words that are neither options nor what the named options take.
+func operands(words []string, taking ...string) (out []string) {
+	for i := 0; i < len(words); i++ {
+		switch {
+		case slices.Contains(taking, words[i]):
+			i++
+		case words[i] == "-" || !strings.HasPrefix(words[i], "-"):
+			out = append(out, words[i])
+		}
+	}
+	return out
+}
+
 var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish"}
 
 // codeFlags are the options by which an interpreter takes code as text.
@@ -60,6 +92,15 @@ func tierOf(words []string, depth int) (op.Tier, string, []Command) {
 		return op.T3, "is a program of the workspace", nil // whatever it is called
 	}
 	switch {
+	case name == "exec" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
+		tier, why, inner := tierOf(rest, depth+1)
+		return op.T4, "takes the place of the script", append([]Command{{Text: Quote(rest), Words: rest, Known: true, Tier: tier, Why: why}}, inner...)
+	case slices.Contains(indexers, name) && slices.ContainsFunc(rest, indexRuns):
+		return op.T4, "names an index of an array, and what stands in it may run", nil
+	case name == "sort" && slices.ContainsFunc(rest, sortWrites):
+		return op.T4, "its option -o or -T writes, deletes or runs something", nil
+	case name == "uniq" && len(operands(rest, "-f", "-s", "-w")) > 1:
+		return op.T2, "writes its second file", nil
 	case slices.Contains(ruins, name) || strings.HasPrefix(name, "mkfs."):
 		return op.T4, "takes away, or changes the machine or rights", nil
 	case slices.Contains(opaque, name):
@@ -199,7 +240,8 @@ func gitTier(rest []string) (op.Tier, string) {
 
 // sedTier: a sed script can write and run; only plain printing of lines is a read.
 func sedTier(rest []string) (op.Tier, string) {
-	plain := len(rest) >= 2 && rest[0] == "-n" && len(rest[1]) > 0 && strings.Trim(rest[1], "0123456789,$p") == ""
+	plain := len(rest) >= 2 && rest[0] == "-n" && len(rest[1]) > 0 && strings.Trim(rest[1], "0123456789,$p") == "" &&
+		!slices.ContainsFunc(rest[2:], func(w string) bool { return len(w) > 1 && w[0] == '-' }) // another script may stand behind a file
 	for _, w := range rest {
 		if strings.HasPrefix(w, "--in-place") || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.Contains(w, "i") {
 			return op.T4, "changes files in place"

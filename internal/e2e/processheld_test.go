@@ -100,6 +100,77 @@ mkdir sub && mkdir sub/.git && echo key > server.pem; echo plain > plain; echo e
 	})
 }
 
+// Commands name files in more ways than as a word of their own that is read from the call's
+// directory. Each of these is run once as it was shown, and not when it changed after that.
+func TestProcessNamedFiles(t *testing.T) {
+	t.Parallel()
+	d := quick(t, "")
+	back := filepath.Join(filepath.Dir(d.Root), "back")
+	if err := os.Symlink(d.Root, back); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, file string
+		args       M
+	}{
+		{"S53 (part) a script that a shell is fed by a redirection", "s.sh", M{"script": "sh < s.sh"}},
+		{"S53 (part) a script in a directory that the commands change to", "sub/s.sh", M{"script": "cd sub && sh s.sh"}},
+		{"S53 (part) a program in a directory that the commands change to", "sub/s.sh", M{"script": "cd sub && ./s.sh"}},
+		{"S5 (part) a script by a magic link that leads back into the root", "s.sh", M{"command": "sh", "args": []string{"/proc/self/root" + d.Root + "/s.sh"}}},
+		{"S6 (part) a script by a link that leads into the root", "s.sh", M{"command": "sh", "args": []string{back + "/s.sh"}}},
+		{"S54 (part) a program that takes the place of the script", "s.sh", M{"script": "exec ./s.sh"}},
+		{"S35 (part) a makefile in a directory that the commands change to", "sub/Makefile", M{"script": "cd sub && make -n"}},
+		{"S35 (part) a makefile in a directory that make is told", "sub/Makefile", M{"command": "make", "args": []string{"-n", "-C", "sub"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d.put(c.file, "#!/bin/sh\n", 0o755)
+			held := d.call("workspace_shell", c.args)
+			d.put(c.file, "#!/bin/sh\n# touch evil\n", 0o755)
+			if r := d.approve(held); code(r) != "stale_precondition" || text(r, "error", "path") != c.file {
+				t.Errorf("it changed after it was shown: %v", r)
+			}
+			if r := d.approve(d.call("workspace_shell", c.args)); text(r, "status") != "done" {
+				t.Errorf("as it was shown: %v", r)
+			}
+		})
+	}
+	t.Run("S49 (part) many commands before it do not leave a script unpinned, and the same command many times opens nothing many times", func(t *testing.T) {
+		pad := ""
+		for i := range 40 {
+			pad += fmt.Sprintf("type c%d || c%d; ", i, i)
+		}
+		d.put("s.sh", "true\n", 0o755)
+		held := d.shell(pad + "sh s.sh")
+		d.put("s.sh", "touch evil\n", 0o755)
+		if r := d.approve(held); code(r) != "stale_precondition" || text(r, "error", "path") != "s.sh" {
+			t.Errorf("got %v", r)
+		}
+		if r := d.shell(strings.Repeat("make;", 9000)); text(r, "status") != "review" {
+			t.Errorf("one command, many times: %v", r)
+		}
+		for i := range 600 {
+			d.put(fmt.Sprintf("many/%d", i), "x\n", 0o644)
+			pad += fmt.Sprintf("cat many/%d; ", i)
+		}
+		if r := d.call("workspace_shell", M{"script": pad}); code(r) != "too_large" {
+			t.Errorf("more files than are pinned: %v", r)
+		}
+	})
+	t.Run("S35 (part) a remembered rule holds no more when a makefile of such a directory is edited", func(t *testing.T) {
+		d.put("m/Makefile", "all:\n\techo one\n", 0o644)
+		args := M{"script": "cd m && make -n"}
+		held := d.call("workspace_shell", args)
+		d.http("POST", "/v1/approvals/"+idOf(held)+"/answer", d.reviewer(), M{"answer": "approve", "remember": true, "shown_digest": text(d.card(held), "shown_digest")})
+		if r := d.call("workspace_shell", args); text(r, "decision", "reason") != "remembered_rule" {
+			t.Errorf("nothing was remembered, so this proves nothing: %v", r)
+		}
+		d.call("edit_file", M{"path": "m/Makefile", "old_string": "one", "new_string": "two"})
+		if r := d.call("workspace_shell", args); text(r, "status") != "review" {
+			t.Errorf("got %v", r)
+		}
+	})
+}
+
 func TestProcessCeilings(t *testing.T) {
 	t.Parallel()
 	memory := "256MiB"

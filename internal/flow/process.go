@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -300,20 +301,68 @@ func (e *Engine) resolve(ctx context.Context, c *call, p *process, asked []strin
 		}
 	}
 	seen := map[string]bool{asked[0]: true}
+	l := &looking{e: e, c: c, dirs: p.places(), commands: map[string]bool{}, paths: map[op.Path]bool{}}
 	for _, cmd := range p.reading.Commands {
-		if len(cmd.Words) == 0 || len(seen) > 32 {
+		if cmd.Reads != "" {
+			l.reads(ctx, []string{"<", cmd.Reads})
+		}
+		if len(cmd.Words) == 0 {
 			continue
 		}
-		if name := cmd.Words[0]; !seen[name] {
+		if name := cmd.Words[0]; !seen[name] && len(seen) <= 32 {
 			seen[name] = true
 			// A builtin or a function of the script is no file; what runs it is pinned.
 			if more, err := e.program(ctx, c, p, name, search); err == nil {
 				more.Close()
 			}
 		}
-		e.reads(ctx, c, p, cmd.Words)
+		l.reads(ctx, cmd.Words)
+	}
+	if l.looks > maxLooks || l.pinned > maxPinned {
+		return op.Fail(op.TooLarge, "the commands name too many files").Do("split them into several calls").In("args")
 	}
 	return nil
+}
+
+// maxPlaces bounds the directories in which the words of one script are looked up.
+const maxPlaces = 4
+
+// places are the directories in which the commands may run: the call's own, and those that
+// the script changes to, as far as it says which.
+func (p *process) places() []string {
+	dirs := []string{p.dir}
+	for _, cmd := range p.reading.Commands {
+		if len(cmd.Words) != 2 || !cmd.Known || cmd.Words[0] != "cd" && cmd.Words[0] != "pushd" {
+			continue
+		}
+		for _, dir := range slices.Clone(dirs) {
+			if to := absolute(dir, cmd.Words[1]); len(dirs) < maxPlaces && !slices.Contains(dirs, to) {
+				dirs = append(dirs, to)
+			}
+		}
+	}
+	return dirs
+}
+
+func absolute(dir, word string) string {
+	if filepath.IsAbs(word) {
+		return filepath.Clean(word)
+	}
+	return filepath.Join(dir, word)
+}
+
+// led gives the path in the root that a word leads to, also by a link or a magic link
+// outside of the root that leads back into it.
+func (c *call) led(dir, word string) (op.Path, bool) {
+	full := absolute(dir, word)
+	if rel, ok := c.inside(full); ok {
+		return rel, true
+	}
+	real, err := filepath.EvalSymlinks(full)
+	if err != nil {
+		return "", false
+	}
+	return c.inside(real)
 }
 
 // program opens one program and adds it to the targets. One that lies in the root is
@@ -381,37 +430,79 @@ var buildFiles = map[string][]string{
 	"just": {"justfile"}, "rake": {"Rakefile"}, "tox": {"tox.ini"}, "gradle": {"build.gradle"}, "mvn": {"pom.xml"},
 }
 
-// reads pins the files that a command names by its words, and those it is known to read.
-func (e *Engine) reads(ctx context.Context, c *call, p *process, words []string) {
-	at, ok := c.inside(p.dir)
-	if !ok {
+// What the commands of one call may name: each look takes time, and each pinned file stays
+// open until the call ends. Beyond, the call is refused, so that nothing runs unpinned.
+const (
+	maxLooks  = 20_000
+	maxPinned = 512
+)
+
+// looking pins what commands name, each command and each path once.
+type looking struct {
+	e             *Engine
+	c             *call
+	dirs          []string
+	commands      map[string]bool
+	paths         map[op.Path]bool
+	looks, pinned int
+}
+
+// reads pins the files that a command names by its words, and those it is known to read:
+// in the directories where it may run, and in those that it names.
+func (l *looking) reads(ctx context.Context, words []string) {
+	all := strings.Join(words, "\x00")
+	if l.commands[all] {
 		return
 	}
-	for _, name := range buildFiles[path.Base(words[0])] {
-		e.target(ctx, c, op.Path(path.Join(string(at), name)))
-	}
-	for i, w := range words {
-		if i == 0 && !strings.Contains(w, "/") || i > 64 || w == "" || strings.HasPrefix(w, "-") || len(w) > 4096 {
-			continue
+	l.commands[all] = true
+	known := buildFiles[path.Base(words[0])]
+	for _, dir := range l.dirs {
+		if at, ok := l.c.led(dir, "."); ok {
+			l.builds(ctx, at, known)
 		}
-		full := w
-		if !filepath.IsAbs(w) {
-			full = filepath.Join(p.dir, w)
-		}
-		rel, ok := c.inside(full)
-		if !ok {
-			continue
-		}
-		n, err := c.ws.Root.Look(ctx, rel, true)
-		if err != nil {
-			continue
-		}
-		file := n.Info.Kind == op.File
-		n.Close()
-		if file {
-			e.target(ctx, c, rel)
+		for i, w := range words {
+			if i == 0 && !strings.Contains(w, "/") || i > 64 || w == "" || strings.HasPrefix(w, "-") || len(w) > 4096 {
+				continue
+			}
+			if l.looks++; l.looks > maxLooks || l.pinned > maxPinned {
+				return
+			}
+			if rel, ok := l.c.led(dir, w); ok {
+				l.word(ctx, rel, known)
+			}
 		}
 	}
+}
+
+func (l *looking) word(ctx context.Context, rel op.Path, known []string) {
+	n, err := l.c.ws.Root.Look(ctx, rel, true)
+	if err != nil {
+		return
+	}
+	kind := n.Info.Kind
+	n.Close()
+	switch kind {
+	case op.File:
+		l.pin(ctx, rel)
+	case op.Directory:
+		l.builds(ctx, rel, known)
+	}
+}
+
+// builds pins what stands under known names in a directory, or that nothing does.
+func (l *looking) builds(ctx context.Context, at op.Path, known []string) {
+	for _, name := range known {
+		l.pin(ctx, op.Path(path.Join(string(at), name)))
+	}
+}
+
+func (l *looking) pin(ctx context.Context, rel op.Path) {
+	if l.paths[rel] || l.pinned > maxPinned {
+		return
+	}
+	l.paths[rel] = true
+	l.pinned++
+	l.e.target(ctx, l.c, rel)
 }
 
 // search is the search path of programs.

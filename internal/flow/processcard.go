@@ -92,19 +92,27 @@ func numbered(text string) []string {
 	return out
 }
 
+// named are the words by which commands name files that they run.
+func (p *process) named() (out []string) {
+	for _, cmd := range p.reading.Commands {
+		for _, w := range cmd.Words {
+			if runsFiles(cmd.Words, w) {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
 // scripts shows the text files of the root that are run by a shell, an interpreter or
 // themselves, whole where they are not long.
 func (e *Engine) scripts(ctx context.Context, c *call, p *process) []string {
 	var out []string
 	shown := map[op.Path]bool{}
-	for _, cmd := range p.reading.Commands {
-		for _, w := range cmd.Words {
-			full := w
-			if !filepath.IsAbs(w) {
-				full = filepath.Join(p.dir, w)
-			}
-			rel, ok := c.inside(full)
-			if !ok || shown[rel] || !runsFiles(cmd.Words, w) {
+	for _, named := range p.named() {
+		for _, dir := range p.places() {
+			rel, ok := c.led(dir, named)
+			if !ok || shown[rel] {
 				continue
 			}
 			text := c.text(ctx, rel)
