@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -457,7 +458,7 @@ func TestKindDurability(t *testing.T) {
 				_, page := d.http("GET", "/v1/operations?limit=5", d.Agent, nil)
 				var live M
 				for _, o := range objects(page["operations"]) {
-					if strings.Contains(fmt.Sprint(o), name) && text(o, "state") == "committed" {
+					if slices.Contains(words(o["paths"]), name) && text(o, "state") == "committed" {
 						live = o
 					}
 				}
